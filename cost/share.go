@@ -14,10 +14,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
 // PerWorkloadHour returns the price of an hour for one of the tenants that share a GPU: price / tenants * (1 +
 // overhead), exact inside and rounded once. The economics article's calculator is consistent with it: 3.50 among 4
 // with 8% is 0.945, printed as 0.95. The overhead makes a tenant's figure comparable with an exclusive GPU's: it
@@ -76,9 +72,9 @@ type TokenRates struct {
 // TokenCosts holds the cost of a million tokens, by kind. Each kind bears the whole price: they are three answers to
 // one question and do not add up. A kind without tokens, or of an unknown number of them, is missing.
 type TokenCosts struct {
-	Input  Optional[Money] `json:"cost_per_million_input_tokens,omitzero"`
-	Output Optional[Money] `json:"cost_per_million_output_tokens,omitzero"`
-	Good   Optional[Money] `json:"cost_per_million_good_tokens,omitzero"`
+	Input  sharing.Optional[Money] `json:"cost_per_million_input_tokens,omitzero"`
+	Output sharing.Optional[Money] `json:"cost_per_million_output_tokens,omitzero"`
+	Good   sharing.Optional[Money] `json:"cost_per_million_good_tokens,omitzero"`
 }
 
 // PerMillionTokens returns the cost of a million tokens of each kind for one of the tenants that share GPUs of an
@@ -93,7 +89,7 @@ func PerMillionTokens(hourly Money, tenants int, rates TokenRates) (TokenCosts, 
 	for _, kind := range []struct {
 		name string
 		rate float64
-		to   *Optional[Money]
+		to   *sharing.Optional[Money]
 	}{{"input", rates.Input, &c.Input}, {"output", rates.Output, &c.Output}, {"good", rates.Good, &c.Good}} {
 		if kind.rate == 0 {
 			continue

@@ -19,8 +19,8 @@ import (
 
 // unknownLoad is a server of which nobody said how busy it is.
 func unknownLoad(t *testing.T) *Fleet {
-	return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8, PricePerGPUHour: Some(price(t, "2.99 USD"))}},
-		Workloads: []Workload{{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: Some(10 * sharing.GiB), Tenant: "a"}}}
+	return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8, PricePerGPUHour: sharing.Some(price(t, "2.99 USD"))}},
+		Workloads: []Workload{{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: sharing.Some(10 * sharing.GiB), Tenant: "a"}}}
 }
 
 // TestProvisionalAnswers: they name their assumptions, a measurement that replaces them, and the exact difference in
@@ -28,8 +28,8 @@ func unknownLoad(t *testing.T) *Fleet {
 func TestProvisionalAnswers(t *testing.T) {
 	for name, change := range map[string]func(*Workload){
 		"busy":  func(*Workload) {},
-		"alone": func(w *Workload) { w.GPUBusy, w.SLO.E2EP99 = Some(0.1), s1 },
-		"size":  func(w *Workload) { w.GPUBusy, w.SLO.TPOTP99 = Some(0.1), ms50 },
+		"alone": func(w *Workload) { w.GPUBusy, w.SLO.E2EP99 = sharing.Some(0.1), s1 },
+		"size":  func(w *Workload) { w.GPUBusy, w.SLO.TPOTP99 = sharing.Some(0.1), ms50 },
 		"batch": func(w *Workload) { w.Kind = KindBatch },
 		"load":  func(w *Workload) { w.Load = &fleet.Traffic{RequestsPerS: 8} },
 	} {
@@ -73,8 +73,8 @@ func TestProvisionalAnswers(t *testing.T) {
 
 // TestMoreGPUsDo: with as many more as were named everything is placed, and with one fewer it is not.
 func TestMoreGPUsDo(t *testing.T) {
-	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 1, PricePerGPUHour: Some(price(t, "2.99 USD"))}},
-		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 9}, Memory: Some(30 * sharing.GiB), GPUBusy: Some(0.1), Tenant: "a"}}}
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 1, PricePerGPUHour: sharing.Some(price(t, "2.99 USD"))}},
+		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 9}, Memory: sharing.Some(30 * sharing.GiB), GPUBusy: sharing.Some(0.1), Tenant: "a"}}}
 	d := decide(t, f).Decisions[0]
 	if d.Placed == 0 || d.Unplaced == 0 || d.Placed+d.Unplaced != 9 || d.MoreGPUs == nil || d.MoreGPUs.Pool != "p" {
 		t.Fatalf("%d placed, %d not, %+v", d.Placed, d.Unplaced, d.MoreGPUs)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
@@ -21,7 +23,7 @@ func BenchmarkDecide(b *testing.B) {
 				for i := range f.Workloads { // otherwise the simulations of the last round would be cached
 					for m := range profile.Metric(profile.MetricCount) {
 						if at := f.Workloads[i].SLO.At(m); at != nil && !at.IsZero() {
-							*at = profile.Some(at.Or(0) + 1)
+							*at = sharing.Some(at.Or(0) + 1)
 						}
 					}
 				}

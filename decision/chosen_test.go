@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
@@ -15,7 +17,7 @@ import (
 func TestMeasurementIsOfAReplica(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
 		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: "fp16"}, Load: &fleet.Traffic{RequestsPerS: 1.5},
-			Replicas: Replicas{Max: 2}, SLO: profile.SLO{TPOTP99: Some(profile.Duration(50e6))}}}}
+			Replicas: Replicas{Max: 2}, SLO: profile.SLO{TPOTP99: sharing.Some(profile.Duration(50e6))}}}}
 	r := decide(t, f)
 	s := r.Decision("chat").Measurement
 	if s == nil {

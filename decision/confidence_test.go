@@ -18,7 +18,7 @@ func sevenTenants(busy float64) *Fleet {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "a100", GPU: "A100-SXM4-80GB", Count: 1}}}
 	for i := range 7 {
 		f.Workloads = append(f.Workloads, Workload{Name: fmt.Sprintf("t%d", i), Kind: KindOnlineInference, Replicas: Replicas{Max: 1},
-			Memory: Some(7 * sharing.GiB), GPUBusy: Some(busy), Tenant: fmt.Sprintf("t%d", i), Isolation: hard})
+			Memory: sharing.Some(7 * sharing.GiB), GPUBusy: sharing.Some(busy), Tenant: fmt.Sprintf("t%d", i), Isolation: hard})
 	}
 	return f
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
@@ -151,7 +153,7 @@ func TestPinningSavesNothing(t *testing.T) {
 		for i := range f.Pools {
 			p := &f.Pools[i]
 			if each := 1 << rng.IntN(4); each > 1 {
-				p.GPUsPerNode, p.Count = Some(each), each*(1+rng.IntN(3))
+				p.GPUsPerNode, p.Count = sharing.Some(each), each*(1+rng.IntN(3))
 			}
 			discount(rng, p)
 		}
@@ -221,7 +223,7 @@ func TestUnusedPools(t *testing.T) {
 			f.Workloads[k].Pool = f.Pools[0].Name
 		}
 		before := decide(t, &f)
-		f.Pools = append(f.Pools, Pool{Name: "unused", GPU: "T4", Count: 3, PricePerGPUHour: Some(price(t, "1.00 USD"))})
+		f.Pools = append(f.Pools, Pool{Name: "unused", GPU: "T4", Count: 3, PricePerGPUHour: sharing.Some(price(t, "1.00 USD"))})
 		after := decide(t, &f)
 		tried++
 		b, a := before.Totals, after.Totals

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
@@ -24,18 +26,17 @@ import (
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/google/go-cmp/cmp"
 )
 
 var (
-	busy10 = Some(0.10)
-	busy25 = Some(0.25)
-	busy95 = Some(0.95)
-	gib8   = Some(8 * sharing.GiB)
-	gib40  = Some(40 * sharing.GiB)
-	ms50   = Some(profile.Duration(50e6))
-	ms200  = Some(profile.Duration(200e6))
-	s1     = Some(profile.Duration(1e9))
+	busy10 = sharing.Some(0.10)
+	busy25 = sharing.Some(0.25)
+	busy95 = sharing.Some(0.95)
+	gib8   = sharing.Some(8 * sharing.GiB)
+	gib40  = sharing.Some(40 * sharing.GiB)
+	ms50   = sharing.Some(profile.Duration(50e6))
+	ms200  = sharing.Some(profile.Duration(200e6))
+	s1     = sharing.Some(profile.Duration(1e9))
 	hard   = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 	online = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10}
 	batch  = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy25}
@@ -69,13 +70,13 @@ func decide(t testing.TB, f *Fleet) *Result {
 
 // sevenB is one team's 7B model in FP16.
 func sevenB(name string) Workload {
-	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: "fp16"}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
+	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: "fp16"}, GPUBusy: sharing.Some(0.2), Tenant: name, Isolation: hard}
 }
 
 // TestFourTeams: four 7B models in FP16 do not fit 1g.10gb and
 // fit one A100-80GB as four 1g.20gb, which costs 2,372.50 instead of 9,490.00.
 func TestFourTeams(t *testing.T) {
-	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "prod", GPU: "A100-SXM4-80GB", Count: 4, PricePerGPUHour: Some(price(t, "3.25 USD"))}}}
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "prod", GPU: "A100-SXM4-80GB", Count: 4, PricePerGPUHour: sharing.Some(price(t, "3.25 USD"))}}}
 	for _, team := range []string{"a", "b", "c", "d"} {
 		f.Workloads = append(f.Workloads, sevenB(team))
 	}
@@ -125,12 +126,12 @@ func TestMemoryNeed(t *testing.T) {
 		w    Workload
 		want sharing.Bytes
 	}{
-		{Workload{Memory: Some(18 * sharing.GiB)}, 18 * sharing.GiB},
-		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: "fp16", KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Memory: sharing.Some(18 * sharing.GiB)}, 18 * sharing.GiB},
+		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: "fp16", KVCache: sharing.Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
 		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: "fp16"}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: "int4", KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: "fp16", KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: "fp32", KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: "int4", KVCache: sharing.Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: "fp16", KVCache: sharing.Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: "fp32", KVCache: sharing.Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
@@ -167,19 +168,19 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 	f := &Fleet{Version: "v1"}
 	for i := range pools {
 		m, _ := cost.FromMicros(int64(500_000+rng.IntN(5_000_000)), "USD")
-		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: Some(m)})
+		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: sharing.Some(m)})
 	}
 	for i := range workloads {
 		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: someKinds[rng.IntN(len(someKinds))], Replicas: Replicas{Max: 1 + rng.IntN(4)},
-			Memory: Some(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
+			Memory: sharing.Some(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
 		if rng.IntN(5) > 0 {
-			w.GPUBusy = Some(float64(rng.IntN(100)) / 100)
+			w.GPUBusy = sharing.Some(float64(rng.IntN(100)) / 100)
 		}
 		if rng.IntN(4) == 0 {
 			w.Isolation = hard
 		}
 		if rng.IntN(4) == 0 && w.Kind.Serves() {
-			w.SLO.E2EP99 = Some(profile.Duration(1e9))
+			w.SLO.E2EP99 = sharing.Some(profile.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
 			w.Pool = f.Pools[rng.IntN(pools)].Name
@@ -363,9 +364,9 @@ func TestManySinglesShare(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
 	gpus := func(n, tenants int) int {
-		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: n, PricePerGPUHour: Some(price(t, "1.20 USD"))}}}
+		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: n, PricePerGPUHour: sharing.Some(price(t, "1.20 USD"))}}}
 		for i := range n {
-			f.Workloads = append(f.Workloads, Workload{Name: fmt.Sprintf("w%03d", i), Kind: KindBatch, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Tenant: fmt.Sprint(i % tenants)})
+			f.Workloads = append(f.Workloads, Workload{Name: fmt.Sprintf("w%03d", i), Kind: KindBatch, Memory: sharing.Some(4 * sharing.GiB), GPUBusy: sharing.Some(0.1), Tenant: fmt.Sprint(i % tenants)})
 		}
 		return decide(t, f).Totals.GPUsAfter
 	}

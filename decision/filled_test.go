@@ -19,12 +19,12 @@ func TestServerBesideFFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	decideWith := func(count int, neighbour string, kind Kind) *Result {
-		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: count, PricePerGPUHour: Some(price(t, "3.00 USD")),
+		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: count, PricePerGPUHour: sharing.Some(price(t, "3.00 USD")),
 			Mechanisms: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS}}},
 			Workloads: []Workload{
-				{Name: "chat", Tenant: "t", Kind: KindOnlineInference, Replicas: Replicas{Max: 1}, Memory: Some(24 * sharing.GiB), SLO: profile.SLO{TPOTP99: Some(profile.Duration(20e6))},
-					Profile: &profile.ProfileRef{Server: profile.Server{Model: "rand-8b", Slots: Some(16)}, Load: profile.Load{Concurrency: 4, Prompt: 256, Output: 64, Seed: Some(3)}}},
-				{Name: "beside", Tenant: "t", Kind: kind, Replicas: Replicas{Max: 1}, Memory: Some(8 * sharing.GiB), Profile: &profile.ProfileRef{Server: profile.Server{Model: neighbour}}},
+				{Name: "chat", Tenant: "t", Kind: KindOnlineInference, Replicas: Replicas{Max: 1}, Memory: sharing.Some(24 * sharing.GiB), SLO: profile.SLO{TPOTP99: sharing.Some(profile.Duration(20e6))},
+					Profile: &profile.ProfileRef{Server: profile.Server{Model: "rand-8b", Slots: sharing.Some(16)}, Load: profile.Load{Concurrency: 4, Prompt: 256, Output: 64, Seed: sharing.Some(3)}}},
+				{Name: "beside", Tenant: "t", Kind: kind, Replicas: Replicas{Max: 1}, Memory: sharing.Some(8 * sharing.GiB), Profile: &profile.ProfileRef{Server: profile.Server{Model: neighbour}}},
 			}}
 		r, err := Decide(t.Context(), f, Options{Profiles: profiles})
 		if err != nil {

@@ -23,13 +23,13 @@ const measuredRows = "predict/testdata/"
 // llama8B is an 8B server of 16-bit weights that was measured alone on an H200,
 // where a token takes 6.89 ms at the 99th percentile.
 func llama8B() Workload {
-	return Workload{Name: "coder", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUBusy: Some(0.1),
-		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: "bf16", KVCache: Some(2 * sharing.GiB)},
+	return Workload{Name: "coder", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUBusy: sharing.Some(0.1),
+		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: "bf16", KVCache: sharing.Some(2 * sharing.GiB)},
 		Profile: &profile.ProfileRef{Server: profile.Server{Model: "8b"}, Load: profile.Load{Concurrency: 1, Prompt: 128, Output: 64}}}
 }
 
 func withTPOT(w Workload, ms float64) Workload {
-	w.SLO = profile.SLO{TPOTP99: profile.Some(profile.Duration(1e6 * ms))}
+	w.SLO = profile.SLO{TPOTP99: sharing.Some(profile.Duration(1e6 * ms))}
 	return w
 }
 
@@ -63,7 +63,7 @@ func TestProfileOfOtherHardware(t *testing.T) {
 		for _, modelled := range []bool{true, false} {
 			w := withTPOT(llama8B(), c.limit)
 			if !modelled {
-				w.Model, w.Memory = nil, Some(20*sharing.GiB)
+				w.Model, w.Memory = nil, sharing.Some(20*sharing.GiB)
 				c.floor *= 0.8 // DRAM traffic gives less
 			}
 			f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: c.gpu, Count: 8, Mechanisms: c.mechanisms, VGPU: true}}, Workloads: []Workload{w}}
@@ -199,24 +199,24 @@ func checkFloor(t *testing.T, f *Fleet, d *Decision) {
 func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (placed bool) {
 	t.Helper()
 	between := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
-	w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: Some(between(0.02, 0.6)), Replicas: Replicas{Max: 1 + rng.IntN(3)}}
+	w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: sharing.Some(between(0.02, 0.6)), Replicas: Replicas{Max: 1 + rng.IntN(3)}}
 	w.Model = &LanguageModel{Parameters: int64(between(5e7, 4e10)), Weights: []fleet.Precision{"fp16", "bf16", "fp8", "int8", "int4", "fp32"}[rng.IntN(6)],
-		KVCache: Some(sharing.GiB / 4)}
+		KVCache: sharing.Some(sharing.GiB / 4)}
 	if rng.IntN(3) == 0 {
 		w.Model.Active = w.Model.Parameters / 4
 	}
 	if rng.IntN(4) == 0 {
 		w.GPUs = 2
 	}
-	limit := func(low, high float64) Optional[profile.Duration] {
-		return profile.Some(profile.Duration(1e9 * between(low, high)))
+	limit := func(low, high float64) sharing.Optional[profile.Duration] {
+		return sharing.Some(profile.Duration(1e9 * between(low, high)))
 	}
 	w.SLO = profile.SLO{TTFTP99: limit(1e-3, 10), TPOTP99: limit(1e-4, 1)}
 	switch rng.IntN(3) {
 	case 0: // typed, far too fast
-		w.Solo = profile.SLO{TTFTP99: profile.Some(profile.Duration(1000)), TPOTP99: profile.Some(profile.Duration(1000))}
+		w.Solo = profile.SLO{TTFTP99: sharing.Some(profile.Duration(1000)), TPOTP99: sharing.Some(profile.Duration(1000))}
 	case 1:
-		w.Load = &fleet.Traffic{RequestsPerS: between(0.01, 3), InputTokens: Some(int(between(16, 16384))), OutputTokens: Some(int(between(2, 1024)))}
+		w.Load = &fleet.Traffic{RequestsPerS: between(0.01, 3), InputTokens: sharing.Some(int(between(16, 16384))), OutputTokens: sharing.Some(int(between(2, 1024)))}
 	}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: gpu, Count: 8, VGPU: true, Mechanisms: []sharing.Mechanism{m}}}, Workloads: []Workload{w}}
 	opt := Options{}
@@ -252,11 +252,11 @@ func fastProfile(t *testing.T, gpu string, rng *rand.Rand) *profile.Profiles {
 		gpu = "H200"
 	}
 	ms := func(v float64) profile.LatencyMS {
-		return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
+		return profile.LatencyMS{P50: sharing.Some(v), P99: sharing.Some(v)}
 	}
 	ps, err := profile.NewProfiles(profile.SoloProfile{Version: 1, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
 		Server: profile.Server{Model: "fast"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
-		Outcome: profile.Outcome{TokensPerS: profile.Some(1e4), TTFT: ms(0.02), TPOT: ms(0.05), ITL: ms(0.05), E2E: ms(1.6)}})
+		Outcome: profile.Outcome{TokensPerS: sharing.Some(1e4), TTFT: ms(0.02), TPOT: ms(0.05), ITL: ms(0.05), E2E: ms(1.6)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,17 +293,17 @@ func TestMPSBeforeVolta(t *testing.T) {
 	for m, want := range map[sharing.Mechanism]Status{sharing.MechanismTimeSlicing: StatusDecided, sharing.MechanismMPS: StatusProvisional} {
 		const gpu = "Tesla P100-PCIE-16GB"
 		ms := func(v float64) profile.LatencyMS {
-			return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
+			return profile.LatencyMS{P50: sharing.Some(v), P99: sharing.Some(v)}
 		}
 		p := profile.SoloProfile{Version: 1, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
 			Server: profile.Server{Model: "small"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
-			Outcome: profile.Outcome{TokensPerS: profile.Some(150.0), TTFT: ms(9), TPOT: ms(6), ITL: ms(6), E2E: ms(105)}}
+			Outcome: profile.Outcome{TokensPerS: sharing.Some(150.0), TTFT: ms(9), TPOT: ms(6), ITL: ms(6), E2E: ms(105)}}
 		profiles, err := profile.NewProfiles(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: Some(0.1), Memory: Some(2 * sharing.GiB), Replicas: Replicas{Max: 2},
-			SLO: profile.SLO{TPOTP99: profile.Some(profile.Duration(1e9))}, Profile: &profile.ProfileRef{Server: p.Server, Load: p.Load}}
+		w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: sharing.Some(0.1), Memory: sharing.Some(2 * sharing.GiB), Replicas: Replicas{Max: 2},
+			SLO: profile.SLO{TPOTP99: sharing.Some(profile.Duration(1e9))}, Profile: &profile.ProfileRef{Server: p.Server, Load: p.Load}}
 		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: gpu, Count: 2, Mechanisms: []sharing.Mechanism{m}}}, Workloads: []Workload{w}}
 		r, err := Decide(t.Context(), f, Options{Profiles: profiles})
 		if err != nil {
@@ -319,12 +319,12 @@ func TestMPSBeforeVolta(t *testing.T) {
 // figure that is none, is refused and named.
 func TestProfileThatCannotBe(t *testing.T) {
 	ms := func(v float64) profile.LatencyMS {
-		return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
+		return profile.LatencyMS{P50: sharing.Some(v), P99: sharing.Some(v)}
 	}
 	whole := func() profile.SoloProfile {
 		return profile.SoloProfile{Version: 1, Mechanism: sharing.MechanismTimeSlicing, GPU: "H200",
 			Server: profile.Server{Model: "m"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
-			Outcome: profile.Outcome{TokensPerS: profile.Some(100.0), TTFT: ms(9), TPOT: ms(9), ITL: ms(9), E2E: ms(150)}}
+			Outcome: profile.Outcome{TokensPerS: sharing.Some(100.0), TTFT: ms(9), TPOT: ms(9), ITL: ms(9), E2E: ms(150)}}
 	}
 	decides := func(p profile.SoloProfile) (*Decision, error) {
 		profiles, err := profile.NewProfiles(p)
@@ -332,7 +332,7 @@ func TestProfileThatCannotBe(t *testing.T) {
 			return nil, err
 		}
 		w := withTPOT(llama8B(), 30)
-		w.Model, w.Memory, w.Profile = nil, Some(20*sharing.GiB), &profile.ProfileRef{Server: p.Server, Load: p.Load}
+		w.Model, w.Memory, w.Profile = nil, sharing.Some(20*sharing.GiB), &profile.ProfileRef{Server: p.Server, Load: p.Load}
 		r, err := Decide(t.Context(), &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4, Mechanisms: mechs(sharing.MechanismExclusive)}}, Workloads: []Workload{w}}, Options{Profiles: profiles})
 		if err != nil {
 			return nil, err
@@ -347,16 +347,16 @@ func TestProfileThatCannotBe(t *testing.T) {
 	if _, err := decides(p); err == nil || !strings.Contains(err.Error(), `workloads[0] ("coder"): profile: its gpu_name`) {
 		t.Errorf("a GPU that is not in the table: %v", err)
 	}
-	for name, at := range map[string]func(*profile.SoloProfile) *Optional[float64]{
-		"tokens_per_s": func(p *profile.SoloProfile) *Optional[float64] { return &p.TokensPerS },
-		"tpot_ms.p50":  func(p *profile.SoloProfile) *Optional[float64] { return &p.TPOT.P50 },
-		"tpot_ms.p99":  func(p *profile.SoloProfile) *Optional[float64] { return &p.TPOT.P99 },
-		"itl_ms.p50":   func(p *profile.SoloProfile) *Optional[float64] { return &p.ITL.P50 },
-		"e2e_ms.p50":   func(p *profile.SoloProfile) *Optional[float64] { return &p.E2E.P50 },
+	for name, at := range map[string]func(*profile.SoloProfile) *sharing.Optional[float64]{
+		"tokens_per_s": func(p *profile.SoloProfile) *sharing.Optional[float64] { return &p.TokensPerS },
+		"tpot_ms.p50":  func(p *profile.SoloProfile) *sharing.Optional[float64] { return &p.TPOT.P50 },
+		"tpot_ms.p99":  func(p *profile.SoloProfile) *sharing.Optional[float64] { return &p.TPOT.P99 },
+		"itl_ms.p50":   func(p *profile.SoloProfile) *sharing.Optional[float64] { return &p.ITL.P50 },
+		"e2e_ms.p50":   func(p *profile.SoloProfile) *sharing.Optional[float64] { return &p.E2E.P50 },
 	} {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1} {
 			p := whole()
-			*at(&p) = Some(v)
+			*at(&p) = sharing.Some(v)
 			if d, err := decides(p); err == nil && d.Status == StatusDecided {
 				t.Errorf("%s of %v is passed: %s", name, v, d.Why)
 			} else if err != nil && !strings.Contains(err.Error(), name) {
@@ -365,7 +365,7 @@ func TestProfileThatCannotBe(t *testing.T) {
 		}
 	}
 	p = whole()
-	p.TPOT.P99 = Optional[float64]{}
+	p.TPOT.P99 = sharing.Optional[float64]{}
 	if d, err := decides(p); err != nil || d.Status == StatusDecided {
 		t.Errorf("without the objective's figure: %+v, %v", d, err)
 	}

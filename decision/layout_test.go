@@ -78,7 +78,7 @@ func TestLayoutIsWhatIsPlanned(t *testing.T) {
 // nodePool gives a pool nodes, a delivery, and now and then reserved or spot GPUs.
 func nodePool(rng *rand.Rand, p *Pool) {
 	if each := 1 + rng.IntN(8); rng.IntN(4) > 0 {
-		p.GPUsPerNode, p.Count = Some(each), each*(1+rng.IntN(3))
+		p.GPUsPerNode, p.Count = sharing.Some(each), each*(1+rng.IntN(3))
 	}
 	deliveries := sharing.Deliveries()
 	if p.Delivery = deliveries[rng.IntN(len(deliveries))]; p.Delivery == sharing.DeliveryVGPUManager {

@@ -50,7 +50,7 @@ func TestLoadOfAWorkload(t *testing.T) {
 	// 4 requests/s a replica, 7.4 s each: 29.6 and three deviations, 46 sequences of 640 tokens, whatever the
 	// objectives.
 	wide := *w
-	wide.SLO.TTFTP99, wide.SLO.TPOTP99 = Some(profile.Duration(time.Minute)), Some(profile.Duration(time.Minute))
+	wide.SLO.TTFTP99, wide.SLO.TPOTP99 = sharing.Some(profile.Duration(time.Minute)), sharing.Some(profile.Duration(time.Minute))
 	for _, w := range []*Workload{w, &wide} {
 		if n := w.MemoryNeed(); n.KVCache != 46*640*65536 || n.KVPrior {
 			t.Errorf("KV cache %v (prior %v), want %v", n.KVCache, n.KVPrior, sharing.Bytes(46*640*65536))
@@ -68,13 +68,13 @@ func TestLoadOfAWorkload(t *testing.T) {
 // bounds are nearer to each other than without them.
 func TestStatedLengths(t *testing.T) {
 	load := func(in, out int) *fleet.Traffic {
-		return &fleet.Traffic{RequestsPerS: 2, InputTokens: Some(500), OutputTokens: Some(100), InputTokensP99: Some(in), OutputTokensP99: Some(out)}
+		return &fleet.Traffic{RequestsPerS: 2, InputTokens: sharing.Some(500), OutputTokens: sharing.Some(100), InputTokensP99: sharing.Some(in), OutputTokensP99: sharing.Some(out)}
 	}
 	for _, c := range []struct {
 		load *fleet.Traffic
 		want float64
 	}{
-		{&fleet.Traffic{InputTokens: Some(500), OutputTokens: Some(100)}, 0},
+		{&fleet.Traffic{InputTokens: sharing.Some(500), OutputTokens: sharing.Some(100)}, 0},
 		{load(500, 100), 0},
 		{load(2335, 100), 0.8}, // exp(0.8 x 2.3263 - 0.32) times the mean
 		{load(500, 467), 0.8},

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
@@ -21,7 +23,7 @@ var loosen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 			return false
 		}
 		for m, limit := range w.SLO.Limits() {
-			*w.SLO.At(m) = Some(profile.Duration(float64(limit) * 1.4))
+			*w.SLO.At(m) = sharing.Some(profile.Duration(float64(limit) * 1.4))
 		}
 		return true
 	},
@@ -41,7 +43,7 @@ var loosen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 			return true
 		}
 		busy, ok := w.GPUBusy.Get()
-		w.GPUBusy = Some(busy * 0.8)
+		w.GPUBusy = sharing.Some(busy * 0.8)
 		return ok
 	},
 	"the lengths that are assumed": func(rng *rand.Rand, f *Fleet) bool {
@@ -49,7 +51,7 @@ var loosen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 		if w == nil {
 			return false
 		}
-		w.Load.InputTokensP99, w.Load.OutputTokensP99 = Some(3*w.Load.InputTokens.Or(0)), Some(3*w.Load.OutputTokens.Or(0))
+		w.Load.InputTokensP99, w.Load.OutputTokensP99 = sharing.Some(3*w.Load.InputTokens.Or(0)), sharing.Some(3*w.Load.OutputTokens.Or(0))
 		return true
 	},
 }

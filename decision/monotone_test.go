@@ -29,13 +29,13 @@ func smallFleet(rng *rand.Rand) *Fleet {
 	f := &Fleet{Version: "v1"}
 	for i := range 1 + rng.IntN(3) {
 		m, _ := cost.FromMicros(int64(500_000+250_000*rng.IntN(20)), "USD")
-		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: Some(m)})
+		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: sharing.Some(m)})
 	}
 	for i := range 1 + rng.IntN(4) {
 		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: [...]Kind{KindTraining, KindOnlineInference, KindOnlineInference, KindOnlineInference, KindOfflineInference, KindBatch, KindNotebook, "ci", KindHPC}[rng.IntN(9)], Replicas: Replicas{Max: 1 + rng.IntN(3)},
-			Memory: Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2))}
+			Memory: sharing.Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2))}
 		if rng.IntN(6) > 0 {
-			w.GPUBusy = Some(float64(1+rng.IntN(16)) / 20)
+			w.GPUBusy = sharing.Some(float64(1+rng.IntN(16)) / 20)
 		}
 		switch rng.IntN(4) {
 		case 0:
@@ -44,16 +44,16 @@ func smallFleet(rng *rand.Rand) *Fleet {
 			w.Isolation.Fault = sharing.LevelDriver
 		}
 		if w.Kind == KindOnlineInference && rng.IntN(3) > 0 {
-			w.SLO.E2EP99 = Some(profile.Duration(1e9))
+			w.SLO.E2EP99 = sharing.Some(profile.Duration(1e9))
 			if rng.IntN(3) > 0 {
-				w.Solo.E2EP99 = Some(profile.Duration(float64(1+rng.IntN(8)) * 1e8))
+				w.Solo.E2EP99 = sharing.Some(profile.Duration(float64(1+rng.IntN(8)) * 1e8))
 			}
 		}
 		if w.Kind == KindOnlineInference && rng.IntN(3) == 0 {
-			w.Memory, w.GPUBusy = Optional[sharing.Bytes]{}, Optional[float64]{}
+			w.Memory, w.GPUBusy = sharing.Optional[sharing.Bytes]{}, sharing.Optional[float64]{}
 			w.Model = &LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: "fp16"}
-			w.Load = &fleet.Traffic{RequestsPerS: 0.25 * float64(1+rng.IntN(8)), InputTokens: Some(256), OutputTokens: Some(64)}
-			w.SLO, w.Solo = profile.SLO{TPOTP99: Some(profile.Duration(60e6)), TTFTP99: Some(profile.Duration(1e9))}, profile.SLO{}
+			w.Load = &fleet.Traffic{RequestsPerS: 0.25 * float64(1+rng.IntN(8)), InputTokens: sharing.Some(256), OutputTokens: sharing.Some(64)}
+			w.SLO, w.Solo = profile.SLO{TPOTP99: sharing.Some(profile.Duration(60e6)), TTFTP99: sharing.Some(profile.Duration(1e9))}, profile.SLO{}
 		}
 		f.Workloads = append(f.Workloads, w)
 	}
@@ -154,7 +154,7 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 			return true
 		}
 		busy, ok := w.GPUBusy.Get()
-		w.GPUBusy = Some(min(1, busy+0.1))
+		w.GPUBusy = sharing.Some(min(1, busy+0.1))
 		return ok
 	},
 	"a tighter objective": func(rng *rand.Rand, f *Fleet) bool {
@@ -163,7 +163,7 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 			return false
 		}
 		for m, limit := range w.SLO.Limits() {
-			*w.SLO.At(m) = Some(profile.Duration(float64(limit) * 0.7))
+			*w.SLO.At(m) = sharing.Some(profile.Duration(float64(limit) * 0.7))
 		}
 		return true
 	},
@@ -173,7 +173,7 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 		if w == nil {
 			return false
 		}
-		w.SLO.TTFTP99, w.Solo.TTFTP99 = ms200, Some(profile.Duration(80e6))
+		w.SLO.TTFTP99, w.Solo.TTFTP99 = ms200, sharing.Some(profile.Duration(80e6))
 		return true
 	},
 	"stricter isolation": func(rng *rand.Rand, f *Fleet) bool {
@@ -206,14 +206,14 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 	"more memory needed": func(rng *rand.Rand, f *Fleet) bool {
 		w := &f.Workloads[rng.IntN(len(f.Workloads))]
 		memory, ok := w.Memory.Get()
-		w.Memory = Some(memory + 2*sharing.GiB)
+		w.Memory = sharing.Some(memory + 2*sharing.GiB)
 		return ok
 	},
 	"a dearer GPU": func(rng *rand.Rand, f *Fleet) bool {
 		p := &f.Pools[rng.IntN(len(f.Pools))]
 		was, _ := p.PricePerGPUHour.Get()
 		now, err := was.MulFrac(3, 2)
-		p.PricePerGPUHour = Some(now)
+		p.PricePerGPUHour = sharing.Some(now)
 		return err == nil
 	},
 	"fewer GPUs": func(rng *rand.Rand, f *Fleet) bool {
@@ -333,7 +333,7 @@ func TestAnUnknownNeverDecides(t *testing.T) {
 		for i := range f.Workloads {
 			was := before.Decision(f.Workloads[i].Name)
 			for name, forget := range map[string]func(*Workload){
-				"gpu_busy": func(w *Workload) { w.GPUBusy, w.PeakBusy = Optional[float64]{}, Optional[float64]{} },
+				"gpu_busy": func(w *Workload) { w.GPUBusy, w.PeakBusy = sharing.Optional[float64]{}, sharing.Optional[float64]{} },
 				"load":     func(w *Workload) { w.Load = nil },
 				"solo":     func(w *Workload) { w.Solo = profile.SLO{} },
 			} {
@@ -393,7 +393,7 @@ func TestNothingWaitsBesideAnIdleGPU(t *testing.T) {
 		runShort(rng, f)
 		if i%4 == 0 {
 			for p := range f.Pools {
-				f.Pools[p].GPUsPerNode = Some(1 + rng.IntN(2))
+				f.Pools[p].GPUsPerNode = sharing.Some(1 + rng.IntN(2))
 			}
 		}
 		r := decide(t, f)

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/google/go-cmp/cmp"
 )
 
 const sample = `
@@ -37,9 +38,9 @@ func TestParseFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: Some(18 * sharing.GiB), GPUBusy: Some(0.25),
-		Framework: &Framework{Name: "vllm", MemoryFraction: Some(0.9), CUDAGraphs: Some(true), Processes: 1},
-		SLO:       profile.SLO{TTFTP99: Some(profile.Duration(500e6)), TPOTP99: Some(profile.Duration(60e6)), E2EP99: Some(profile.Duration(2e9))},
+	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: sharing.Some(18 * sharing.GiB), GPUBusy: sharing.Some(0.25),
+		Framework: &Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9), CUDAGraphs: sharing.Some(true), Processes: 1},
+		SLO:       profile.SLO{TTFTP99: sharing.Some(profile.Duration(500e6)), TPOTP99: sharing.Some(profile.Duration(60e6)), E2EP99: sharing.Some(profile.Duration(2e9))},
 		Tenant:    "search", Isolation: hard, Pool: "prod"}
 	if diff := cmp.Diff(want, f.Workloads[0]); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)
@@ -102,7 +103,7 @@ func TestBadInput(t *testing.T) {
 		{"a job without an end", "kind: online-inference", "kind: batch\n    job: {duration: 4h}", []string{"workloads[0].job.deadline: is missing"}},
 		{"parameters in billions", "memory: 18GiB", "model: {parameters: 8, weights: fp16}", []string{"workloads[0].model.parameters: 8 is out of range (write the number of parameters, for example 8e9)"}},
 		{"no such pool", "pool: prod", "pool: prd", []string{`workloads[0].pool: there is no pool "prd" (did you mean "prod"?)`}},
-		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: decision: unknown name: kind "online"`}},
+		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: sharing: unknown name: kind "online"`}},
 		{"unknown level", "fault: hardware", "fault: total", []string{"workloads[0].isolation.fault: "}},
 		{"own tenant", "tenant: search", "tenant: search\n    trust: [search]", []string{"workloads[0].trust[0]: names the workload's own tenant"}},
 		{"bad layout", "layouts: []", `layouts: ["3g.40gb@1", "9g.99gb@0"]`, []string{"pools[0].layouts[0]", "pools[0].layouts[1]"}},

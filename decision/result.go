@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/filter"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
@@ -93,7 +92,7 @@ const (
 	StatusDecided                    // all have a place and meet their objectives at the requested confidence
 )
 
-var statusNames = enum.Of[Status](fleet.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
+var statusNames = enum.Of[Status](sharing.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
 
 // The origins of consequences; see Decision.From.
 const (

@@ -5,7 +5,6 @@ package decision
 import (
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/plan"
-	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // The parts of a fleet that every program needs; package fleet has their fields, and the rarer parts.
@@ -19,13 +18,6 @@ type (
 	Framework     = fleet.Framework
 	Isolation     = fleet.Isolation
 )
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = fleet.Optional[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Kinds of workloads; package fleet has the other values of enumerations.
 const (

@@ -22,7 +22,7 @@ type trapCase struct {
 }
 
 func asks(m sharing.Mechanism, f func(*Workload)) Workload {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Request: &fleet.Asked{Mechanism: m}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: sharing.Some(4 * sharing.GiB), GPUBusy: sharing.Some(0.1), Request: &fleet.Asked{Mechanism: m}}
 	if f != nil {
 		f(&w)
 	}
@@ -37,46 +37,46 @@ var trapCases = map[string]trapCase{
 	"emulation-is-not-mig":     {w: asks(sharing.MechanismMIGLikeEmulation, nil)},
 	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "vendor" })},
 	"memory-fractions-add-up": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) {
-		w.Framework = &Framework{Name: "tgi", MemoryFraction: Some(0.8)}
+		w.Framework = &Framework{Name: "tgi", MemoryFraction: sharing.Some(0.8)}
 		w.Request.Replicas = 2
 	})},
 	"prefill-memory":            {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
 	"node-group-without-driver": {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.SLO.TPOTP99 = KindOnlineInference, Some(profile.Duration(50e6)) })},
-	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = Some(0.95) })},
+	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.SLO.TPOTP99 = KindOnlineInference, sharing.Some(profile.Duration(50e6)) })},
+	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = sharing.Some(0.95) })},
 	"mps-chains-starve": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind = KindOnlineInference }),
-		with: &Workload{Name: "fft", Kind: KindHPC, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.95)}},
-	"training-fills-the-gpu": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, Some(0.9) })},
+		with: &Workload{Name: "fft", Kind: KindHPC, Memory: sharing.Some(4 * sharing.GiB), GPUBusy: sharing.Some(0.95)}},
+	"training-fills-the-gpu": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, sharing.Some(0.9) })},
 	"replicas-share-memory":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
 	"mps-fault-spreads":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
 	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "synthetic" })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
-		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: "fp16"}
+		w.Memory, w.Model = sharing.Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: "fp16"}
 		w.Request.Profile = "1g.10gb"
 	})},
 	"unequal-slowdowns": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
-		with: &Workload{Name: "other", Kind: "ci", Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.05)}},
+		with: &Workload{Name: "other", Kind: "ci", Memory: sharing.Some(4 * sharing.GiB), GPUBusy: sharing.Some(0.05)}},
 	"unlike-cost-sides":         {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &fleet.CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"utilisation-is-not-load":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "nvml-utilization" })},
 	"shared-gpu-metrics":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Evidence = "nvml-utilization" })},
 	"mig-gone-after-reboot":     {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIG, nil)},
 	"double-memory-slice":       {pool: Pool{GPU: "H100 SXM5 80GB", Count: 4, Delivery: sharing.DeliveryDRA}, w: asks(sharing.MechanismMIG, func(w *Workload) { w.Request.Profile = "1g.20gb" })},
 	"first-fit-blocks-4g":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@0"}}, w: asks(sharing.MechanismMIG, nil)},
-	"replicas-are-not-capacity": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.GPUBusy = Some(0.5); w.Request.Replicas = 4 })},
+	"replicas-are-not-capacity": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.GPUBusy = sharing.Some(0.5); w.Request.Replicas = 4 })},
 	"two-shares-one-gpu":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.SharedGPUs = 2 })},
 	"mps-limit-per-process":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Processes: 2} })},
 	"mps-pipe-directory":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "nvidia-mps"} })},
 	"mps-memory-fraction": {w: asks(sharing.MechanismMPS, func(w *Workload) {
-		w.Framework = &Framework{Name: "vllm", MemoryFraction: Some(0.9)}
+		w.Framework = &Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9)}
 		w.Request.Replicas = 2
 	})},
 	"mps-device-ordinals": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0"} })},
 	"mps-limit-dropped":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=2G,1=4G"} })},
-	"mps-one-user-per-server": {pool: Pool{GPU: "L40S", Count: 4}, w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind, w.UID, w.Tenant = KindHPC, Some(1000), "t" }),
-		with: &Workload{Name: "other", Kind: KindHPC, Tenant: "t", Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), UID: Some(1001)}},
+	"mps-one-user-per-server": {pool: Pool{GPU: "L40S", Count: 4}, w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind, w.UID, w.Tenant = KindHPC, sharing.Some(1000), "t" }),
+		with: &Workload{Name: "other", Kind: KindHPC, Tenant: "t", Memory: sharing.Some(4 * sharing.GiB), GPUBusy: sharing.Some(0.1), UID: sharing.Some(1001)}},
 	"mps-client-killed":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
 	"mps-fault-state-lasts":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
-	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: Some(true)} })},
+	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: sharing.Some(true)} })},
 	"parallelism-across-slices": {w: asks(sharing.MechanismMIG, func(w *Workload) { w.GPUs = 2 })},
 	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIGWithMPS, nil)},
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
@@ -230,7 +230,7 @@ func TestUsersHaveServersOfTheirOwn(t *testing.T) {
 		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismExclusive}}}}
 		for i, uid := range []int{1000, other} {
 			w := batch
-			w.Name, w.Tenant, w.UID, w.GPUBusy = fmt.Sprintf("w%d", i), "t", Some(uid), Some(0.05)
+			w.Name, w.Tenant, w.UID, w.GPUBusy = fmt.Sprintf("w%d", i), "t", sharing.Some(uid), sharing.Some(0.05)
 			w.Replicas.Max = 2
 			f.Workloads = append(f.Workloads, w)
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -54,7 +56,7 @@ func (a *applier) journal(e JournalEntry) error {
 }
 
 // step journals an action around do, which gets the device's state. In a dry run it is journalled as planned only.
-func (a *applier) step(ctx context.Context, e JournalEntry, do func(DeviceState) (Optional[int], error)) error {
+func (a *applier) step(ctx context.Context, e JournalEntry, do func(DeviceState) (sharing.Optional[int], error)) error {
 	if a.opts.DryRun {
 		e.Status = "planned"
 		return a.journal(e)
@@ -94,7 +96,7 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 		}
 	}
 	for _, s := range plan.Steps {
-		err := a.step(ctx, s.entry(), func(now DeviceState) (Optional[int], error) {
+		err := a.step(ctx, s.entry(), func(now DeviceState) (sharing.Optional[int], error) {
 			if s.Op == opCreate {
 				return a.create(ctx, s.Instance)
 			}
@@ -102,7 +104,8 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 				return d.Profile == s.Instance.Profile && d.Placement == s.Instance.Placement
 			})
 			if i < 0 {
-				return Optional[int]{}, fmt.Errorf("%w: the plan has a step for %s, which does not exist", ErrInvalid, s.Instance)
+				return sharing.Optional[int]{}, fmt.Errorf("%w: the plan has a step for %s, which does not exist", ErrInvalid,
+					s.Instance)
 			}
 			d := now.Instances[i]
 			switch {
@@ -126,29 +129,29 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 
 func (a *applier) setMode(ctx context.Context, mode bool) error {
 	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)},
-		func(now DeviceState) (Optional[int], error) {
+		func(now DeviceState) (sharing.Optional[int], error) {
 			if !mode && len(now.Instances) > 0 {
-				return Optional[int]{}, fmt.Errorf("%w: [%s] exists on %s, which the plan does not destroy", ErrInvalid,
+				return sharing.Optional[int]{}, fmt.Errorf("%w: [%s] exists on %s, which the plan does not destroy", ErrInvalid,
 					now.Layout(), a.report.Device)
 			}
 			a.effects = append(a.effects, &effect{setMode: true})
 			if err := a.dev.SetMode(ctx, mode); err != nil {
 				a.acted(ctx, func(now DeviceState) bool { return now.Pending == mode })
-				return Optional[int]{}, a.fail(explain(err, inUseGPU), "set MIG mode")
+				return sharing.Optional[int]{}, a.fail(explain(err, inUseGPU), "set MIG mode")
 			}
 			state, err := a.dev.State(ctx)
 			switch {
 			case err != nil:
 				a.own = true // the mode was set, whatever reading it back says
-				return Optional[int]{}, a.fail(err, "read the MIG mode back")
+				return sharing.Optional[int]{}, a.fail(err, "read the MIG mode back")
 			case state.Mode != mode && state.Pending == mode:
-				return Optional[int]{}, newPending(state)
+				return sharing.Optional[int]{}, newPending(state)
 			case state.Mode != mode:
-				return Optional[int]{}, fmt.Errorf("%w: MIG is %s on %s after it was switched", ErrConflict,
+				return sharing.Optional[int]{}, fmt.Errorf("%w: MIG is %s on %s after it was switched", ErrConflict,
 					modeText(state.Mode), a.report.Device)
 			}
 			a.mode = mode
-			return Optional[int]{}, nil
+			return sharing.Optional[int]{}, nil
 		})
 }
 
@@ -202,7 +205,7 @@ func refused(err error) bool {
 }
 
 // create returns the driver's id where the GPU instance was made.
-func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error) {
+func (a *applier) create(ctx context.Context, in Instance) (sharing.Optional[int], error) {
 	eff := &effect{op: opCreate, want: in}
 	d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 	if err != nil {
@@ -224,7 +227,7 @@ func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error
 		case made:
 			a.effects, a.expected = append(a.effects, eff), append(a.expected, eff.at)
 		}
-		return Optional[int]{}, a.fail(explain(err, inUseGPU), "create GPU instance %s", in)
+		return sharing.Optional[int]{}, a.fail(explain(err, inUseGPU), "create GPU instance %s", in)
 	}
 	eff.at = d
 	a.effects = append(a.effects, eff)

@@ -25,13 +25,13 @@ type JournalEntry struct {
 	Seq    int    `json:"seq"`
 	Action string `json:"action"` // set-mode, or an Op's text
 	// Status is planned (dry run), started, done, failed, or pending: the mode is set and waits for a reset.
-	Status   string         `json:"status"`
-	Device   string         `json:"device"`
-	Instance string         `json:"instance,omitempty"` // as Instance.String writes it
-	ID       Optional[int]  `json:"id,omitzero"`        // the driver's id of the GPU instance, once it is known
-	Mode     Optional[bool] `json:"mode,omitzero"`      // of set-mode: whether MIG is on
-	Undo     bool           `json:"undo,omitempty"`     // the step undoes an earlier one
-	Error    string         `json:"error,omitempty"`
+	Status   string                 `json:"status"`
+	Device   string                 `json:"device"`
+	Instance string                 `json:"instance,omitempty"` // as Instance.String writes it
+	ID       sharing.Optional[int]  `json:"id,omitzero"`        // the driver's id of the GPU instance, once it is known
+	Mode     sharing.Optional[bool] `json:"mode,omitzero"`      // of set-mode: whether MIG is on
+	Undo     bool                   `json:"undo,omitempty"`     // the step undoes an earlier one
+	Error    string                 `json:"error,omitempty"`
 }
 
 // String writes the entry for people, without its number and device: "destroy 1g.18gb@0: done (GPU instance 13)".

@@ -106,7 +106,7 @@ func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan,
 func TestFailedCreate(t *testing.T) {
 	m := lookup(t, "a100-80gb")
 	plan := must.Get(mig.Diff(m, mig.Layout{}, want(t, "7g.80gb"), mig.DiffOptions{}))(t)
-	for call, id := range map[int]mig.Optional[int]{3: {}, 4: optional.Of(0)} {
+	for call, id := range map[int]sharing.Optional[int]{3: {}, 4: optional.Of(0)} {
 		g := simulated(t, m, migtest.Options{})
 		g.Fail(migtest.Fault{Call: call})
 		report, err := mig.Apply(context.Background(), g, plan, mig.ApplyOptions{})

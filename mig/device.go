@@ -7,8 +7,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cotenant/cotenant/internal/optional"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -85,10 +83,6 @@ type DeviceInstance struct {
 	Compute []DeviceCompute
 }
 
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
 // DeviceCompute is a compute instance on a device.
 type DeviceCompute struct {
 	ID      int
@@ -130,6 +124,3 @@ func BestComputeProfile(profiles []ComputeProfile, slices int) (ComputeProfile, 
 	}
 	return best, found
 }
-
-// OpError is a failed operation on a GPU: errors.As finds which (Op, Device), errors.Is its cause.
-type OpError = problem.Operation

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // ErrBusy is returned for a change that would have to destroy instances in use.
@@ -43,7 +45,7 @@ type ChangePlan struct {
 	// Steps are the changes in the order in which they are possible: every layout between two steps is valid.
 	Steps []Step `json:"steps,omitempty"`
 	// Mode is true to leave MIG on. Where it is missing, MIG is switched on if instances are created, and else unchanged.
-	Mode Optional[bool] `json:"mig_enabled,omitzero"`
+	Mode sharing.Optional[bool] `json:"mig_enabled,omitzero"`
 	// BusyDestroyed counts the instances in use that the plan destroys.
 	BusyDestroyed int `json:"busy_destroyed"`
 	// Empties is true if the GPU holds no instance at some point between two steps, which makes the driver leave and

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -178,7 +180,7 @@ func (a *applier) recreate(ctx context.Context, now DeviceState, eff *effect) er
 	case len(taken) > 0:
 		return errors.New("mig: " + why)
 	}
-	return a.undoStep(Step{opCreate, in}, Optional[int]{}, func(e *JournalEntry) error {
+	return a.undoStep(Step{opCreate, in}, sharing.Optional[int]{}, func(e *JournalEntry) error {
 		d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 		if err != nil {
 			return a.fail(explain(err, inUseGPU), "create GPU instance %s", in)
@@ -204,7 +206,7 @@ func (a *applier) undoMode(ctx context.Context, now DeviceState) error {
 }
 
 // undoStep does and journals one step of undoing, of the GPU instance with the id where it has one.
-func (a *applier) undoStep(step Step, id Optional[int], do func(*JournalEntry) error) error {
+func (a *applier) undoStep(step Step, id sharing.Optional[int], do func(*JournalEntry) error) error {
 	e := step.entry()
 	e.ID = id
 	err := a.journalUndo(e, do)

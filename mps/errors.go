@@ -125,7 +125,3 @@ func rejection(text string) error {
 	}
 	return nil
 }
-
-// OpError is a failed operation on a control daemon or the operating system: errors.As finds which (Op, Device),
-// errors.Is its cause.
-type OpError = problem.Operation

@@ -10,10 +10,15 @@ import (
 	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // ErrUnknownName is wrapped by the errors of texts and numbers that name no value of an enumeration.
 var ErrUnknownName = errors.New("sharing: unknown name")
+
+// OpError is a failed operation on a GPU, on a control daemon of MPS or on the operating system, of packages mig, mps
+// and telemetry: errors.As finds which (Op, Device), errors.Is its cause.
+type OpError = problem.Operation
 
 // Mechanism is a way for workloads to share a GPU, or not to. How a mechanism is delivered to containers (device
 // plugin, DRA, HAMi's scheduler, ...) is a Delivery, not a mechanism. The zero value is MechanismNone.

@@ -23,8 +23,8 @@ func eightGPUs() telemetrytest.Script {
 			}
 		}
 		s.GPUs = append(s.GPUs, telemetrytest.GPU{Phases: []telemetrytest.Phase{{Figures: f, Processes: []telemetry.Process{
-			{PID: 1, Name: "a", Memory: telemetry.Some(sharing.GiB), SMUtilPercent: telemetry.Some(40.0)},
-			{PID: 2, Name: "b", Memory: telemetry.Some(sharing.GiB), SMUtilPercent: telemetry.Some(40.0)},
+			{PID: 1, Name: "a", Memory: sharing.Some(sharing.GiB), SMUtilPercent: sharing.Some(40.0)},
+			{PID: 2, Name: "b", Memory: sharing.Some(sharing.GiB), SMUtilPercent: sharing.Some(40.0)},
 		}}}})
 	}
 	return s

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // The columns other than the metrics.
@@ -74,7 +76,8 @@ func (c *csvWriter) Begin(h Header) error {
 func (c *csvWriter) Event(Event) error { return nil }
 
 // row writes a row of a device or of an instance of it.
-func (c *csvWriter) row(x *Sample, f *figures, instance, slices Optional[int], throttle, programs string) error {
+func (c *csvWriter) row(x *Sample, f *figures, instance, slices sharing.Optional[int], throttle,
+	programs string) error {
 	d := &c.h.Devices[x.Device]
 	period := c.h.SlowPeriod
 	if x.Groups&GroupsFast != 0 {
@@ -82,7 +85,7 @@ func (c *csvWriter) row(x *Sample, f *figures, instance, slices Optional[int], t
 	}
 	c.cells = append(c.cells[:0], formatSeconds(x.At), c.h.Start.Round(0).UTC().Add(x.At).Format(time.RFC3339Nano),
 		formatSeconds(period), c.h.Info.Basis.String(), strconv.Itoa(x.Device), d.UUID, d.Name)
-	for _, n := range []Optional[int]{instance, slices} {
+	for _, n := range []sharing.Optional[int]{instance, slices} {
 		c.cells = append(c.cells, formatNumber(float64(n.Or(0)), !n.IsZero()))
 	}
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
@@ -100,11 +103,11 @@ func (c *csvWriter) Sample(x *Sample) error {
 	if x.Groups.Has(GroupProcesses) {
 		programs = programsText(x.Processes)
 	}
-	none := Optional[int]{}
+	none := sharing.Optional[int]{}
 	err := c.row(x, &x.figures, none, none, string(x.Throttle.Or("")), programs)
 	for i := 0; i < len(x.Instances) && err == nil; i++ {
 		in := &x.Instances[i]
-		err = c.row(x, &in.figures, Some(in.ID), in.ComputeSlices, "", "")
+		err = c.row(x, &in.figures, sharing.Some(in.ID), in.ComputeSlices, "", "")
 	}
 	return err
 }

@@ -27,8 +27,8 @@ func mixed() telemetrytest.Script {
 					telemetry.MetricSMUtilPercent: 41.25, telemetry.MetricDRAMUtilPercent: 22.05, telemetry.MetricPCIeTxBytesPerS: 1e9},
 					Throttle: "power-cap+hw-thermal", Dropped: 2,
 					Processes: []telemetry.Process{
-						{PID: 1, Name: "a,\"b\"\nc", Memory: telemetry.Some(30 * sharing.GiB), SMUtilPercent: telemetry.Some(70.0)},
-						{PID: 2, SMUtilPercent: telemetry.Some(20.0)},
+						{PID: 1, Name: "a,\"b\"\nc", Memory: sharing.Some(30 * sharing.GiB), SMUtilPercent: sharing.Some(70.0)},
+						{PID: 2, SMUtilPercent: sharing.Some(20.0)},
 					}},
 				{For: time.Second, Lost: true},
 				{Figures: figures{telemetry.MetricPowerWatts: 90}},
@@ -42,7 +42,7 @@ func mixed() telemetrytest.Script {
 					{ID: 1, ComputeSlices: 3, Figures: figures{telemetry.MetricGraphicsUtilPercent: 80, telemetry.MetricSMUtilPercent: 50}},
 					{ID: 5, ComputeSlices: 2, Figures: figures{telemetry.MetricGraphicsUtilPercent: 10}},
 				},
-				Processes: []telemetry.Process{{PID: 9, GPUInstance: telemetry.Some(5), Memory: telemetry.Some(sharing.MiB)}},
+				Processes: []telemetry.Process{{PID: 9, GPUInstance: sharing.Some(5), Memory: sharing.Some(sharing.MiB)}},
 			}},
 		},
 	}}

@@ -149,11 +149,11 @@ func (p *csvParser) integer(col string, limit int64) (int64, bool) {
 }
 
 // count reads a cell that may be empty.
-func (p *csvParser) count(col string) Optional[int] {
+func (p *csvParser) count(col string) sharing.Optional[int] {
 	if v, ok := p.integer(col, math.MaxInt32); ok {
-		return Some(int(v))
+		return sharing.Some(int(v))
 	}
-	return Optional[int]{}
+	return sharing.Optional[int]{}
 }
 
 // text reads a cell into a value that has texts; an empty cell leaves it as it is.
@@ -234,7 +234,7 @@ func (p *csvParser) sample(x *Sample, period time.Duration) {
 			p.problem(colThrottle, "write none, or reasons such as power-cap+hw-thermal, in the order of their list",
 				"telemetry: %.40q", t)
 		}
-		x.Throttle = Some(t)
+		x.Throttle = sharing.Some(t)
 	}
 	for m, g := range map[Metric]Groups{MetricGPUUtilPercent: GroupBasic, MetricPowerWatts: GroupBasic,
 		MetricEnergyJoules: GroupEnergy, MetricSMUtilPercent: GroupGPM, MetricGraphicsUtilPercent: GroupGPM} {

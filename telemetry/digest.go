@@ -24,7 +24,7 @@ type Digest struct {
 type digestDevice struct {
 	sum      [metricEnd]float64
 	n        [metricEnd]int
-	throttle Optional[Throttle]
+	throttle sharing.Optional[Throttle]
 	ever     Throttle
 }
 
@@ -68,7 +68,7 @@ func (d *Digest) Event(e Event) error {
 }
 
 // Throttle returns the newest reasons that hold a device's clocks down.
-func (d *Digest) Throttle(device int) (t Optional[Throttle]) {
+func (d *Digest) Throttle(device int) (t sharing.Optional[Throttle]) {
 	if device >= 0 && device < len(d.devs) {
 		t = d.devs[device].throttle
 	}

@@ -2,6 +2,8 @@
 
 package telemetry
 
+import "github.com/cotenant/cotenant/sharing"
+
 // MaxWatts is more than any board draws. Readers drop a power above it, and a counter that rose faster misreads.
 const MaxWatts = 5e3
 
@@ -18,10 +20,10 @@ func EnergyBetween(before, now Point) (joules float64, ok bool) {
 type Energy struct {
 	// IntegratedJoules is the power integrated by the trapezoidal rule, over the time without gaps. It is missing where no
 	// two readings were near enough.
-	IntegratedJoules Optional[float64] `json:"integrated_joules,omitzero"`
+	IntegratedJoules sharing.Optional[float64] `json:"integrated_joules,omitzero"`
 	// CounterJoules is the growth of the energy counter, without the spans over which that is unknown (EnergyBetween):
 	// then it is a lower bound.
-	CounterJoules Optional[float64] `json:"counter_joules,omitzero"`
+	CounterJoules sharing.Optional[float64] `json:"counter_joules,omitzero"`
 }
 
 // MeasureEnergy measures the energy of one device over a series.
@@ -40,8 +42,8 @@ type energyMeter struct {
 }
 
 type meter struct {
-	power, counter  Optional[Point]   // the last readings
-	joules, counted Optional[float64] // by power and by the counter
+	power, counter  sharing.Optional[Point]   // the last readings
+	joules, counted sharing.Optional[float64] // by power and by the counter
 }
 
 // Begin starts the meter anew.
@@ -67,15 +69,15 @@ func (m *energyMeter) Sample(x *Sample) error {
 			if !known {
 				delta = 0
 			}
-			d.counted = Some(d.counted.Or(0) + delta)
+			d.counted = sharing.Some(d.counted.Or(0) + delta)
 		}
-		d.counter = Some(now)
+		d.counter = sharing.Some(now)
 	}
 	if v, ok := x.Get(MetricPowerWatts); ok {
 		if last, ok := d.power.Get(); ok && x.At-last.At <= bridged(m.h.Period) {
-			d.joules = Some(d.joules.Or(0) + float64((last.Value+v)/2*(x.At-last.At).Seconds()))
+			d.joules = sharing.Some(d.joules.Or(0) + float64((last.Value+v)/2*(x.At-last.At).Seconds()))
 		}
-		d.power = Some(Point{x.At, v})
+		d.power = sharing.Some(Point{x.At, v})
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 
 // afternoon is a GPU on which a program works for 20 minutes, holds the GPU idle for three hours and ends.
 func afternoon() telemetrytest.Script {
-	server := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB), SMUtilPercent: telemetry.Some(90.0)}}
-	idle := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB)}}
+	server := []telemetry.Process{{PID: 4711, Name: "server", Memory: sharing.Some(20 * sharing.GiB), SMUtilPercent: sharing.Some(90.0)}}
+	idle := []telemetry.Process{{PID: 4711, Name: "server", Memory: sharing.Some(20 * sharing.GiB)}}
 	figures := func(util, watts, used float64) map[telemetry.Metric]float64 {
 		return map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: util, telemetry.MetricPowerWatts: watts, telemetry.MetricMemUsedBytes: used}
 	}

@@ -23,12 +23,12 @@ type idleDetector struct {
 // idleState is the detector's knowledge of one device.
 type idleState struct {
 	aged
-	last      Optional[time.Duration] // of the samples
-	processes Optional[int]
+	last      sharing.Optional[time.Duration] // of the samples
+	processes sharing.Optional[int]
 	serves    bool // a model server is among them
 	procAt    time.Duration
-	busySince Optional[time.Duration]
-	deepIdle  Optional[float64]
+	busySince sharing.Optional[time.Duration]
+	deepIdle  sharing.Optional[float64]
 	intervals []StateInterval // up to the present idleness
 	pauses    time.Duration   // in them
 	idle      []StateInterval // the present idleness
@@ -42,7 +42,7 @@ func (d *idleDetector) Begin(h Header) error {
 	d.h, d.devs = h, make([]idleState, len(h.Devices))
 	for i := range d.devs {
 		if d.opts.DeepIdleWatts > 0 {
-			d.devs[i].deepIdle = Some(d.opts.DeepIdleWatts)
+			d.devs[i].deepIdle = sharing.Some(d.opts.DeepIdleWatts)
 		}
 	}
 	return nil
@@ -79,11 +79,11 @@ func (d *idleDetector) Sample(x *Sample) error {
 	}
 	s.take(x.At, &busiest)
 	if x.Groups.Has(GroupProcesses) {
-		s.processes, s.procAt = Some(len(x.Processes)), x.At
+		s.processes, s.procAt = sharing.Some(len(x.Processes)), x.At
 		s.serves = slices.ContainsFunc(x.Processes, func(p Process) bool { return d.opts.serves(p.Name) })
 	}
 	last, seen := s.last.Get()
-	s.last = Some(x.At)
+	s.last = sharing.Some(x.At)
 	if !seen || x.At <= last {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (d *idleDetector) Sample(x *Sample) error {
 		next.State = d.classify(s, x.At)
 		next.Server = s.serves && next.State.held()
 		if now, ok := s.fresh(MetricPowerWatts, x.At, d.h.maxAge()); ok && hadPower {
-			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
+			next.Joules = sharing.Some((before + now) / 2 * (x.At - last).Seconds())
 		}
 	}
 	if next.State.idle() {
@@ -128,9 +128,9 @@ func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 		l.To = next.To
 		a, okA := l.Joules.Get()
 		b, okB := next.Joules.Get()
-		l.Joules = Optional[float64]{}
+		l.Joules = sharing.Optional[float64]{}
 		if okA && okB {
-			l.Joules = Some(a + b)
+			l.Joules = sharing.Some(a + b)
 		}
 		return list
 	}
@@ -160,9 +160,9 @@ func (d *idleDetector) classify(s *idleState, now time.Duration) State {
 	traffic := atLeast(activeBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
 		MetricNVLinkRxBytesPerS)
 	if busy != sharing.AnswerYes {
-		s.busySince = Optional[time.Duration]{}
+		s.busySince = sharing.Optional[time.Duration]{}
 	} else if s.busySince.IsZero() {
-		s.busySince = Some(now)
+		s.busySince = sharing.Some(now)
 	}
 	// A GPM figure describes the slow period before it: one that began before
 	// the device was busy does not describe its present work.
@@ -182,7 +182,7 @@ func (d *idleDetector) classify(s *idleState, now time.Duration) State {
 		return stateUnknown
 	case sharing.AnswerNo:
 		if powerKnown && d.opts.DeepIdleWatts == 0 && watts < s.deepIdle.Or(watts+1) {
-			s.deepIdle = Some(watts)
+			s.deepIdle = sharing.Some(watts)
 		}
 		return StateDeepIdle
 	}
@@ -307,7 +307,7 @@ type StateInterval struct {
 	// Server is set where a resident and inactive program is a model server, which waits for requests.
 	Server bool `json:"server,omitempty"`
 	// Joules is the energy of the interval; missing without power readings over all of it.
-	Joules Optional[float64] `json:"joules,omitzero"`
+	Joules sharing.Optional[float64] `json:"joules,omitzero"`
 }
 
 // Length is the interval's length.
@@ -321,7 +321,7 @@ type IdleReport struct {
 	Intervals []StateInterval `json:"intervals"`
 	Pauses    time.Duration   `json:"pauses_ns"` // the time of idleness too short to count; it is in StateActive
 	// DeepIdleWatts is the power of deep idle that was used.
-	DeepIdleWatts Optional[float64] `json:"deep_idle_watts,omitzero"`
+	DeepIdleWatts sharing.Optional[float64] `json:"deep_idle_watts,omitzero"`
 }
 
 // Total is the time in a state.
@@ -336,15 +336,15 @@ func (r *IdleReport) Total(s State) time.Duration {
 }
 
 // joules is the energy in a state. It is missing where any of the state's intervals has none, or there is no interval.
-func (r *IdleReport) joules(s State) Optional[float64] {
-	var sum Optional[float64]
+func (r *IdleReport) joules(s State) sharing.Optional[float64] {
+	var sum sharing.Optional[float64]
 	for _, i := range r.Intervals {
 		if i.State == s {
 			j, ok := i.Joules.Get()
 			if !ok {
-				return Optional[float64]{}
+				return sharing.Optional[float64]{}
 			}
-			sum = Some(sum.Or(0) + j)
+			sum = sharing.Some(sum.Or(0) + j)
 		}
 	}
 	return sum

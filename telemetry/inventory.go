@@ -19,7 +19,7 @@ type Inventory struct {
 
 // GPU is one GPU of an Inventory.
 type GPU struct {
-	Index Optional[int]
+	Index sharing.Optional[int]
 	UUID  string // "GPU-..."
 	Name  string // "NVIDIA H100 80GB HBM3"
 	// PCIBus is the PCI address in lower case, e.g. "00000000:04:00.0".
@@ -34,8 +34,8 @@ type GPU struct {
 	Lost bool
 	// Denied means that the driver refused figures of the whole GPU, as inside a container that has a MIG device.
 	Denied      bool
-	MemoryTotal Optional[sharing.Bytes] // the board's
-	MIG         sharing.Answer          // whether MIG mode is on; unknown of a GPU that has none
+	MemoryTotal sharing.Optional[sharing.Bytes] // the board's
+	MIG         sharing.Answer                  // whether MIG mode is on; unknown of a GPU that has none
 	Instances   []MIGInstance
 	// ProcessesListed answers whether the processes were listed; without a yes an empty list means nothing.
 	ProcessesListed sharing.Answer
@@ -62,7 +62,7 @@ func (g *GPU) Model() (*sharing.GPU, error) {
 
 // MIGInstance is a GPU instance of a GPU in MIG mode.
 type MIGInstance struct {
-	ID      Optional[int]
+	ID      sharing.Optional[int]
 	UUID    string // "MIG-..." of its MIG device
 	Profile string // "1g.10gb"; empty where it is not reported
 }

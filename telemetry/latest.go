@@ -5,6 +5,8 @@ package telemetry
 import (
 	"sync"
 	"time"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Latest keeps the newest figures of each device. It is a Sink and is safe for concurrent use.
@@ -20,10 +22,10 @@ type Latest struct {
 type latestDevice struct {
 	aged
 	processes []Process
-	procAt    Optional[time.Duration]
+	procAt    sharing.Optional[time.Duration]
 	instances []Instance
 	instAt    time.Duration
-	down      Optional[Event] // why the device does not answer
+	down      sharing.Optional[Event] // why the device does not answer
 }
 
 // Begin forgets everything and takes a header.
@@ -46,7 +48,7 @@ func (l *Latest) Sample(x *Sample) error {
 	d := &l.devs[x.Device]
 	d.take(x.At, &x.figures)
 	if x.Groups.Has(GroupProcesses) {
-		d.processes, d.procAt = x.Processes, Some(x.At)
+		d.processes, d.procAt = x.Processes, sharing.Some(x.At)
 	}
 	if x.Groups.Has(GroupGPM) {
 		d.instances, d.instAt = x.Instances, x.At
@@ -64,9 +66,9 @@ func (l *Latest) Event(e Event) error {
 	if i := e.Device; l.h.check(i) == nil {
 		switch e.Kind {
 		case EventLost, EventHung, EventFailing:
-			l.devs[i].down = Some(e)
+			l.devs[i].down = sharing.Some(e)
 		case EventBack:
-			l.devs[i].down = Optional[Event]{}
+			l.devs[i].down = sharing.Optional[Event]{}
 		}
 	}
 	return nil
@@ -77,7 +79,7 @@ func (l *Latest) fresh(at time.Duration) bool {
 }
 
 // recent reports whether there was such a reading that still holds.
-func (l *Latest) recent(at Optional[time.Duration]) bool {
+func (l *Latest) recent(at sharing.Optional[time.Duration]) bool {
 	t, ok := at.Get()
 	return ok && l.fresh(t)
 }
@@ -107,11 +109,11 @@ func (l *Latest) figure(d *latestDevice, m Metric) (float64, bool) {
 
 // Down returns the event that took a device down, where it is: EventLost,
 // EventHung or EventFailing, with the reason as its detail.
-func (l *Latest) Down(device int) Optional[Event] {
+func (l *Latest) Down(device int) sharing.Optional[Event] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.h.check(device) != nil {
-		return Optional[Event]{}
+		return sharing.Optional[Event]{}
 	}
 	return l.devs[device].down
 }

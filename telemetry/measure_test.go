@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-func near(t *testing.T, name string, got telemetry.Optional[float64], want, tolerance float64) {
+func near(t *testing.T, name string, got sharing.Optional[float64], want, tolerance float64) {
 	t.Helper()
 	if v, ok := got.Get(); !ok || math.Abs(v-want) > tolerance {
 		t.Errorf("%s is %v, want %v", name, got, want)

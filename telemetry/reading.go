@@ -9,7 +9,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -49,7 +48,7 @@ type Device struct {
 	MIG  sharing.Answer `json:"mig"` // whether MIG mode was on
 	GPM  sharing.Answer `json:"gpm"` // whether the device has GPM activity counters
 	// Minor is the N of /dev/nvidiaN, by which some device plugins name it.
-	Minor Optional[int] `json:"minor,omitzero"`
+	Minor sharing.Optional[int] `json:"minor,omitzero"`
 }
 
 // figures is a set of metrics with their values.
@@ -111,7 +110,7 @@ func (a *aged) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
 // A Reading is not safe for concurrent use.
 type Reading struct {
 	figures
-	Throttle Optional[Throttle] // the reasons for low clocks
+	Throttle sharing.Optional[Throttle] // the reasons for low clocks
 	// Processes are the processes that hold a context on the device, each once in a MIG instance. It means nothing unless
 	// the reading's groups include GroupProcesses or GroupProcessUtil.
 	Processes []Process
@@ -128,12 +127,12 @@ func (r *Reading) Has() bool {
 // attributes the work of clients to the MPS server's process.
 type Process struct {
 	PID    uint32
-	Name   string                  // empty where it could not be read
-	Memory Optional[sharing.Bytes] // the device memory that the process holds
+	Name   string                          // empty where it could not be read
+	Memory sharing.Optional[sharing.Bytes] // the device memory that the process holds
 	// SMUtilPercent is the share of the time since the last slow reading in
 	// which the process's kernels ran, averaged over the driver's samples.
-	SMUtilPercent Optional[float64]
-	GPUInstance   Optional[int] // the MIG GPU instance in which the process runs
+	SMUtilPercent sharing.Optional[float64]
+	GPUInstance   sharing.Optional[int] // the MIG GPU instance in which the process runs
 }
 
 // Instance is a MIG GPU instance with its own figures: its GPM metrics and its memory. Percentages are of the
@@ -143,9 +142,9 @@ type Instance struct {
 	ID int // the GPU instance's id
 	// UUID is the MIG device's, where the reader gives it. CSV does not keep it.
 	UUID          string
-	ComputeSlices Optional[int] // the number of compute slices the instance has
+	ComputeSlices sharing.Optional[int] // the number of compute slices the instance has
 	// Start is the memory slice at which it begins, where the reader gives it. CSV does not keep it.
-	Start Optional[int]
+	Start sharing.Optional[int]
 }
 
 // Sample is a reading with its device, time and groups.
@@ -158,10 +157,3 @@ type Sample struct {
 	Groups Groups
 	Reading
 }
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }

@@ -71,7 +71,7 @@ type Recovery struct {
 	// series cuts off counts as far as it was seen.
 	Recoverable time.Duration `json:"recoverable_ns"`
 	// HoursPerDay is Recoverable for each GPU and day observed, in hours.
-	HoursPerDay Optional[float64] `json:"hours_per_gpu_day,omitzero"`
+	HoursPerDay sharing.Optional[float64] `json:"hours_per_gpu_day,omitzero"`
 }
 
 // Recoverable returns the GPU time that the policy would give back on the devices of the reports. It reaps in
@@ -117,7 +117,7 @@ func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 		end(period)
 	}
 	if r.Observed > 0 {
-		r.HoursPerDay = Some(24 * r.Recoverable.Hours() / r.Observed.Hours())
+		r.HoursPerDay = sharing.Some(24 * r.Recoverable.Hours() / r.Observed.Hours())
 	}
 	return r, nil
 }

@@ -94,7 +94,7 @@ func TestSamplerKeepsItsSchedule(t *testing.T) {
 			t.Errorf("events %v", s.Events)
 		}
 		tm := timingOf(s)
-		if tm.Ticks != 4 || tm.Missed != 0 || tm.JitterMax != telemetry.Some(time.Duration(0)) {
+		if tm.Ticks != 4 || tm.Missed != 0 || tm.JitterMax != sharing.Some(time.Duration(0)) {
 			t.Errorf("timing %+v", tm)
 		}
 	})
@@ -152,7 +152,7 @@ func TestSamplerSurvivesALostGPU(t *testing.T) {
 func TestReadErrorsAreReportedAtPowersOfTen(t *testing.T) {
 	broken := errors.New("broken")
 	script := oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 300},
-		Processes: []telemetry.Process{{PID: 1, SMUtilPercent: telemetry.Some(5.0)}}, Dropped: 3,
+		Processes: []telemetry.Process{{PID: 1, SMUtilPercent: sharing.Some(5.0)}}, Dropped: 3,
 		Fail: map[telemetry.Groups]error{telemetry.GroupProcesses: broken}})
 	s := simulated(t, script, telemetry.SamplerOptions{}, 12*time.Second)
 	counts := map[telemetry.EventKind][]int{}
@@ -168,7 +168,7 @@ func TestReadErrorsAreReportedAtPowersOfTen(t *testing.T) {
 			t.Fatal("a failed reading of processes looks like no processes")
 		}
 	}
-	if m, n := s.Mean(0, telemetry.MetricPowerWatts); n != 121 || m != telemetry.Some(300.0) {
+	if m, n := s.Mean(0, telemetry.MetricPowerWatts); n != 121 || m != sharing.Some(300.0) {
 		t.Errorf("power %v from %d readings", m, n)
 	}
 }

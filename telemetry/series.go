@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Header describes a series: its source, start, devices and periods.
@@ -116,13 +116,13 @@ func (s *Series) Points(device int, m Metric) []Point {
 
 // Mean is the mean of the readings of a metric, and how many there were. It is missing when there were none.
 // Readings of one clock are evenly spaced, so that the mean of the readings is the mean over time where no gap was.
-func (s *Series) Mean(device int, m Metric) (mean Optional[float64], readings int) {
+func (s *Series) Mean(device int, m Metric) (mean sharing.Optional[float64], readings int) {
 	ps, sum := s.Points(device, m), 0.0
 	for _, p := range ps {
 		sum += p.Value
 	}
 	if len(ps) > 0 {
-		mean = Some(sum / float64(len(ps)))
+		mean = sharing.Some(sum / float64(len(ps)))
 	}
 	return mean, len(ps)
 }
@@ -164,6 +164,3 @@ var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
 
 // ErrNoDevice is returned for an index that names none of a series' or a reader's devices.
 var ErrNoDevice = errors.New("telemetry: no such device")
-
-// OpError is a failed reading of a GPU: errors.As finds which (Op, Device), errors.Is its cause.
-type OpError = problem.Operation

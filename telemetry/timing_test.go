@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -19,9 +21,9 @@ type timing struct {
 	Missed int64
 	// Jitter is by how much the time between a device's successive readings
 	// differed from the period, where no tick between them was missed.
-	JitterP50 telemetry.Optional[time.Duration]
-	JitterP99 telemetry.Optional[time.Duration]
-	JitterMax telemetry.Optional[time.Duration]
+	JitterP50 sharing.Optional[time.Duration]
+	JitterP99 sharing.Optional[time.Duration]
+	JitterMax sharing.Optional[time.Duration]
 }
 
 // timingOf computes the fast clock's figures from the samples.
@@ -52,8 +54,8 @@ func timingOf(s *telemetry.Series) timing {
 	}
 	if len(jitter) > 0 {
 		slices.Sort(jitter)
-		t.JitterP50, t.JitterP99, t.JitterMax = telemetry.Some(stats.NearestRank(jitter, 0.5)), telemetry.Some(stats.NearestRank(jitter, 0.99)),
-			telemetry.Some(jitter[len(jitter)-1])
+		t.JitterP50, t.JitterP99, t.JitterMax = sharing.Some(stats.NearestRank(jitter, 0.5)), sharing.Some(stats.NearestRank(jitter, 0.99)),
+			sharing.Some(jitter[len(jitter)-1])
 	}
 	return t
 }

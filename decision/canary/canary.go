@@ -10,10 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // errDeadline is returned for a plan with a deadline shorter than any test needs.
@@ -149,7 +150,7 @@ func (t *tenantState) take(p *Tenant, s *Seen) {
 }
 
 // limit returns the limit of an objective: the end that promotion needs, and the one that taking back needs.
-func (t *tenantState) limit(k int, o *Objective, load serving.Optional[float64]) (strict, lax float64, why string) {
+func (t *tenantState) limit(k int, o *Objective, load sharing.Optional[float64]) (strict, lax float64, why string) {
 	at := load.Or(0)
 	switch before := &t.before[k]; {
 	case o.Limit > 0:

@@ -13,7 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -232,7 +233,7 @@ func (t *tenantSource) page(ctx context.Context, p *Tenant, s *Seen) error {
 		t.load += part * (ended/span - t.load)
 	}
 	if known {
-		s.Load = telemetry.Some(t.load)
+		s.Load = sharing.Some(t.load)
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -212,7 +214,7 @@ func TestLimitFromBefore(t *testing.T) {
 		{Objective{Quantile: 0.99}, 99}, {Objective{Quantile: 0.5}, 50},
 		{Objective{Quantile: 0.99, AtLeast: true}, 2}, {Objective{Quantile: 0.5, AtLeast: true}, 51},
 	} {
-		if got, _, why := s.limit(0, &c.o, serving.Optional[float64]{}); got != c.o.scale(c.want, allowance) || why != "" {
+		if got, _, why := s.limit(0, &c.o, sharing.Optional[float64]{}); got != c.o.scale(c.want, allowance) || why != "" {
 			t.Errorf("%+v: %v, want %v (%s)", c.o, got, c.want, why)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -148,7 +150,7 @@ type Seen struct {
 	Missing string
 	// Load is the demand on the tenant, such as requests a second: a limit from before the newcomer came holds for a
 	// load like the one then. Missing where it is not known.
-	Load    serving.Optional[float64]
+	Load    sharing.Optional[float64]
 	Metrics []Sample // in the order of Tenant.Objectives
 }
 

@@ -11,14 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/canary"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
-	"github.com/cotenant/cotenant/telemetry"
 )
 
-func some(v float64) telemetry.Optional[float64] { return telemetry.Some(v) }
+func some(v float64) sharing.Optional[float64] { return sharing.Some(v) }
 
 // play observes a world until the verdict, or until done where that is set.
 func play(t testing.TB, w world, seed uint64, done bool) (canary.Result, world) {

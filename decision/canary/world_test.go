@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/canary"
-	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // world is a simulated GPU with a newcomer and three neighbours. The test under test knows nothing of its noise.
@@ -118,7 +119,7 @@ func (g *generator) snapshot() canary.Snapshot {
 	for i := range l.Tenants {
 		list := canary.Sample{Values: g.ends[g.at][i]}
 		l.Tenants[i] = canary.Seen{
-			Load:    serving.Optional[float64]{},
+			Load:    sharing.Optional[float64]{},
 			Metrics: []canary.Sample{list},
 		}
 		l.Tenants[i].Load = some(g.load(float64(g.at)))

@@ -229,10 +229,10 @@ func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) profile.Server {
 	s, _ := f.plan.serverFor(l)
 	key := profile.Server{Model: s.Model}
 	if s.Slots > 0 {
-		key.Slots = profile.Some(s.Slots)
+		key.Slots = sharing.Some(s.Slots)
 	}
 	if s.Percent > 0 && m == sharing.MechanismMIGLikeEmulation {
-		key.SMPercent = profile.Some(s.Percent)
+		key.SMPercent = sharing.Some(s.Percent)
 	}
 	if slices.ContainsFunc(f.plan.Servers, func(o Server) bool { return o.Model == s.Model && o.Engine != s.Engine }) {
 		key.Variant = s.Engine
@@ -246,7 +246,7 @@ func (f *planFlow) loadOf(l *Load) profile.Load {
 		return profile.Load{}
 	}
 	return profile.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output,
-		Seed: profile.Some(f.plan.Seed), OutputSpread: outputSpread}
+		Seed: sharing.Some(f.plan.Seed), OutputSpread: outputSpread}
 }
 
 // outputSpread is the fraction by which answers are shorter and longer than the plan's length. Clients in a closed loop

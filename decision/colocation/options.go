@@ -302,9 +302,9 @@ type tenantPrediction struct {
 	Predicted map[profile.Metric]profile.Interval `json:"predicted"`
 	// Slowdown is TPOT over that of the isolated load under time-slicing, where that was run.
 	Slowdown profile.Interval      `json:"slowdown_factor"`
-	Slices   profile.Optional[int] `json:"time_slices_per_step,omitzero"`
+	Slices   sharing.Optional[int] `json:"time_slices_per_step,omitzero"`
 	// OtherSlices is another number that the step nearly takes.
-	OtherSlices profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
+	OtherSlices sharing.Optional[int] `json:"or_time_slices_per_step,omitzero"`
 	Notes       []string              `json:"notes,omitempty"`
 	written     time.Time
 }

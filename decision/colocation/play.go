@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
@@ -51,12 +53,12 @@ func (f *planFlow) countSlices(ctx context.Context, st *deployment, solo *run) e
 		return nil
 	}
 	f.say("%s: a step of %s takes %.2f time slices", r.mode, load, counted)
-	isolated.SlicesPerStep = profile.Some(counted)
+	isolated.SlicesPerStep = sharing.Some(counted)
 	// By how much later a first token came for each millisecond that a token took longer.
 	first, ok1 := isolated.TTFT.P50.Get()
 	later, ok2 := row.TTFT.P50.Get()
 	if longer := row.TPOT.P50.Or(0) - isolated.TPOT.P50.Or(0); ok1 && ok2 && longer > 0 {
-		isolated.TTFTGrowth = profile.Some(max(0, later-first) / longer)
+		isolated.TTFTGrowth = sharing.Some(max(0, later-first) / longer)
 	}
 	return f.writeRows()
 }
@@ -157,7 +159,7 @@ func (f *planFlow) play(ctx context.Context, st *deployment, r *run, window load
 		default:
 			row.Load = f.loadOf(l)
 			if row.Engine = p.Engine; row.Engine != "" {
-				row.Version = profile.Some(profile.VersionOfKinds)
+				row.Version = sharing.Some(profile.VersionOfKinds)
 			}
 		}
 		row.Mechanism, row.Case, row.Tenants, row.Server = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l)
@@ -173,9 +175,9 @@ func (f *planFlow) play(ctx context.Context, st *deployment, r *run, window load
 // countSteps puts the steps of a tenant in a window into its row.
 func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary) (err error) {
 	from, to := time.Unix(0, w.FromNS), time.Unix(0, w.ToNS)
-	row.Kind, row.Version = t.plan.Kind, profile.Some(profile.VersionOfKinds)
-	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
-	row.WallS, row.Outcome = profile.Some(to.Sub(from).Seconds()), profile.Outcome{}
+	row.Kind, row.Version = t.plan.Kind, sharing.Some(profile.VersionOfKinds)
+	row.Requests, row.Errors = sharing.Optional[int]{}, sharing.Optional[int]{}
+	row.WallS, row.Outcome = sharing.Some(to.Sub(from).Seconds()), profile.Outcome{}
 	if t.ended() {
 		return fmt.Errorf("tenant %s ended (%v) while it was measured; its last lines:\n%s", t.plan.Name, t.err, t.tail())
 	}
@@ -183,7 +185,7 @@ func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary) (err erro
 	if row.Outcome, steps, err = t.meter.outcome(from, to); err == nil && steps == 0 {
 		err = fmt.Errorf("no step ended in the %v that count (seconds makes a run longer)", to.Sub(from))
 	}
-	row.Steps = profile.Some(steps)
+	row.Steps = sharing.Some(steps)
 	if err != nil {
 		err = fmt.Errorf("tenant %s: %w; its last lines:\n%s", t.plan.Name, err, t.tail())
 	}
@@ -215,7 +217,7 @@ func (f *planFlow) offer(st *deployment, r *run, window loadgen.Window) (plan lo
 			t.Load.ThinkTime = time.Duration(server.Simulated.Think)
 		}
 		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
-		limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
+		limit := func(o sharing.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
 		if r.stressed { // its isolated run has warmed it up
 			t.Warmup = 0
 		}

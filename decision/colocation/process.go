@@ -20,6 +20,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 )
@@ -303,11 +305,11 @@ func (m *meter) outcome(from, to time.Time) (o profile.Outcome, steps int, err e
 		return o, n, m.failed
 	}
 	slices.Sort(took)
-	at := func(q float64) profile.Optional[float64] { return profile.Some(stats.NearestRank(took, q)) }
-	o.Step = profile.LatencyMS{P50: at(.5), P90: at(.9), P95: at(.95), P99: at(.99), Mean: profile.Some(sum / float64(n))}
-	o.StepsPerS = profile.Some(float64(n) / to.Sub(from).Seconds())
+	at := func(q float64) sharing.Optional[float64] { return sharing.Some(stats.NearestRank(took, q)) }
+	o.Step = profile.LatencyMS{P50: at(.5), P90: at(.9), P95: at(.95), P99: at(.99), Mean: sharing.Some(sum / float64(n))}
+	o.StepsPerS = sharing.Some(float64(n) / to.Sub(from).Seconds())
 	if n > 1 && last.After(first) { // without the parts of steps at the window's ends
-		o.StepsPerS = profile.Some(float64(n-1) / last.Sub(first).Seconds())
+		o.StepsPerS = sharing.Some(float64(n-1) / last.Sub(first).Seconds())
 	}
 	return o, n, nil
 }

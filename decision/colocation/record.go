@@ -118,15 +118,15 @@ func wait(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options) (*lo
 // asSteps turns the requests of a simulated tenant's client into the tenant's steps: each token of a stepper, and each
 // request of a burster, is one.
 func asSteps(row *profile.Row, kind profile.Kind) {
-	row.Kind, row.Version, row.Load = kind, profile.Some(profile.VersionOfKinds), profile.Load{}
+	row.Kind, row.Version, row.Load = kind, sharing.Some(profile.VersionOfKinds), profile.Load{}
 	step, rate := row.ITL, row.TokensPerS.Or(0)
-	row.Steps = profile.Some(int(rate * row.WallS.Or(0)))
+	row.Steps = sharing.Some(int(rate * row.WallS.Or(0)))
 	if kind == profile.KindBurster {
 		step, row.Steps = row.E2E, row.Requests
 		rate = float64(row.Requests.Or(0)) / max(row.WallS.Or(0), 1e-9)
 	}
-	row.Outcome = profile.Outcome{Step: step, StepsPerS: profile.Some(rate)}
-	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
+	row.Outcome = profile.Outcome{Step: step, StepsPerS: sharing.Some(rate)}
+	row.Requests, row.Errors = sharing.Optional[int]{}, sharing.Optional[int]{}
 }
 
 // row returns a tenant's figures of its server on a device. The caller adds mechanism, case, server, load and
@@ -137,15 +137,15 @@ func (r *recording) row(tenant string, device int) profile.Row {
 	if !ok {
 		seen = &loadgen.TenantSummary{} // it works by itself, and no client asks it
 	}
-	row.Requests, row.Errors = profile.Some(int(seen.Counts.OK)), profile.Some(int(seen.Counts.Failed))
-	row.WallS, row.TokensPerS = profile.Some(seen.DurationS), profile.Some(seen.OutputTokensPerS)
+	row.Requests, row.Errors = sharing.Some(int(seen.Counts.OK)), sharing.Some(int(seen.Counts.Failed))
+	row.WallS, row.TokensPerS = sharing.Some(seen.DurationS), sharing.Some(seen.OutputTokensPerS)
 	h := r.Histograms[tenant]
 	row.TTFT, row.TPOT = millis(h[loadgen.MetricTTFT]), millis(h[loadgen.MetricTPOT])
 	row.ITL, row.E2E = millis(h[loadgen.MetricITL]), millis(h[loadgen.MetricE2E])
 	if r.Series == nil {
 		return row
 	}
-	for metric, to := range map[telemetry.Metric]*profile.Optional[float64]{
+	for metric, to := range map[telemetry.Metric]*sharing.Optional[float64]{
 		telemetry.MetricGPUUtilPercent: &row.GPU.Util, telemetry.MetricMemUtilPercent: &row.GPU.MemUtil,
 		telemetry.MetricPowerWatts: &row.GPU.PowerW, telemetry.MetricMemUsedBytes: &row.GPU.UsedGiB,
 		telemetry.MetricSMClockMHz: &row.GPU.SMMHz, telemetry.MetricGraphicsUtilPercent: &row.GPM.GraphicsUtil,
@@ -155,7 +155,7 @@ func (r *recording) row(tenant string, device int) profile.Row {
 		*to = r.mean(device, metric)
 	}
 	if used, ok := row.GPU.UsedGiB.Get(); ok {
-		row.GPU.UsedGiB = profile.Some(used / float64(sharing.GiB))
+		row.GPU.UsedGiB = sharing.Some(used / float64(sharing.GiB))
 	}
 	return row
 }
@@ -165,13 +165,13 @@ func millis(h *loadgen.Histogram) profile.LatencyMS {
 		return profile.LatencyMS{}
 	}
 	f := h.Figures()
-	v := func(m loadgen.Millis) profile.Optional[float64] { return profile.Some(float64(m)) }
+	v := func(m loadgen.Millis) sharing.Optional[float64] { return sharing.Some(float64(m)) }
 	return profile.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
 // mean is the mean of a device's metric in the run's window. A GPM figure is about the time before it, so that the
 // first one of the window is left out.
-func (r *recording) mean(device int, m telemetry.Metric) profile.Optional[float64] {
+func (r *recording) mean(device int, m telemetry.Metric) sharing.Optional[float64] {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start),
 		time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
 	if m >= telemetry.MetricGraphicsUtilPercent {
@@ -184,9 +184,9 @@ func (r *recording) mean(device int, m telemetry.Metric) profile.Optional[float6
 		}
 	}
 	if n == 0 {
-		return profile.Optional[float64]{}
+		return sharing.Optional[float64]{}
 	}
-	return profile.Some(sum / float64(n))
+	return sharing.Some(sum / float64(n))
 }
 
 // An isolated run has drifted where the median step of one half of it is more than drifted times as long as that of

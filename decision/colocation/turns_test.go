@@ -79,9 +79,9 @@ func TestServersOfTwoEngines(t *testing.T) {
 	f := &planFlow{plan: &Plan{Servers: []Server{{Name: "a", Model: "8b", Engine: "vllm", Slots: 16}, {Name: "b", Model: "8b", Engine: "sglang", Slots: 16},
 		{Name: "c", Model: "1b", Engine: "vllm", Slots: 16}}}}
 	for server, want := range map[string]profile.Server{
-		"a": {Model: "8b", Slots: profile.Some(16), Variant: "vllm"},
-		"b": {Model: "8b", Slots: profile.Some(16), Variant: "sglang"},
-		"c": {Model: "1b", Slots: profile.Some(16)},
+		"a": {Model: "8b", Slots: sharing.Some(16), Variant: "vllm"},
+		"b": {Model: "8b", Slots: sharing.Some(16), Variant: "sglang"},
+		"c": {Model: "1b", Slots: sharing.Some(16)},
 	} {
 		if got := f.serverOf(sharing.MechanismMPS, &Load{Server: server}); got != want {
 			t.Errorf("%s is %s", server, got)

@@ -217,7 +217,7 @@ func (b *build) leftOut() {
 			continue
 		}
 		in := "no pool"
-		pool := decision.Pool{GPU: n.gpu.Name, InstanceType: n.instanceType, GPUsPerNode: decision.Some(n.gpus)}
+		pool := decision.Pool{GPU: n.gpu.Name, InstanceType: n.instanceType, GPUsPerNode: sharing.Some(n.gpus)}
 		if p := b.poolOf[n]; p != nil {
 			in = "pool " + p.Name
 		}

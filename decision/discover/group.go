@@ -216,7 +216,7 @@ func (b *build) makePools() {
 func (b *build) makePool(p *pool) {
 	n := p.nodes[0]
 	note := func(key string, from Provenance) { b.note(p.at+"."+key, from) }
-	p.GPU, p.GPUsPerNode, p.Delivery, p.InstanceType = n.gpu.Name, decision.Some(n.gpus), n.delivery, n.instanceType
+	p.GPU, p.GPUsPerNode, p.Delivery, p.InstanceType = n.gpu.Name, sharing.Some(n.gpus), n.delivery, n.instanceType
 	note("name", derived("the GPU's model"))
 	if n.groupFrom != "" {
 		note("name", declared("label %s", n.groupFrom))
@@ -266,7 +266,7 @@ func (b *build) makePool(p *pool) {
 func (b *build) price(out *decision.Pool) (key string, from Provenance) {
 	prices := b.c.opts.Prices
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
-		out.NodePricePerHour = decision.Some(m)
+		out.NodePricePerHour = sharing.Some(m)
 		return "node_price_per_hour", Provenance{basisGiven, "prices, " + out.InstanceType}
 	}
 	board, _, _ := strings.Cut(out.GPU, " (")
@@ -277,7 +277,7 @@ func (b *build) price(out *decision.Pool) (key string, from Provenance) {
 	if !ok {
 		return "", from
 	}
-	out.PricePerGPUHour = decision.Some(m)
+	out.PricePerGPUHour = sharing.Some(m)
 	return "price_per_gpu_hour", Provenance{basisGiven, "prices, " + out.GPU}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -173,7 +172,7 @@ func (b *build) processes(n *node, inv *telemetry.Inventory) {
 		w.pods = append(w.pods, &one)
 		w.all++
 		if p.held > 0 {
-			w.held = decision.Some(max(p.held, w.held.Or(0)))
+			w.held = sharing.Some(max(p.held, w.held.Or(0)))
 		}
 	}
 }

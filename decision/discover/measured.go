@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -215,7 +214,7 @@ func (b *build) measure(w *workload, g *gathering) {
 		window += "of its own processes, "
 	}
 	if g.Together && g.busyN > 0 {
-		g.WholeBusy = decision.Some(min(1, g.busy/float64(g.busyN)))
+		g.WholeBusy = sharing.Some(min(1, g.busy/float64(g.busyN)))
 	}
 	if g.Together && b.among(w) {
 		window += fmt.Sprintf("of GPUs that %d of its replicas share, by their number, ", g.sharers)
@@ -227,10 +226,10 @@ func (b *build) measure(w *workload, g *gathering) {
 	}
 	g.Workload = w.Name
 	if g.memoryN > 0 && g.memory[1] >= 1 && g.memory[1] <= float64(mostMemory) {
-		g.MemoryMax = decision.Some(sharing.Bytes(g.memory[1]))
+		g.MemoryMax = sharing.Some(sharing.Bytes(g.memory[1]))
 	}
 	if g.busyN > 0 {
-		g.BusyMean = decision.Some(min(1, g.busy/float64(g.busyN)))
+		g.BusyMean = sharing.Some(min(1, g.busy/float64(g.busyN)))
 	}
 	idle := float64(g.execution) / max(1, float64(g.known))
 	if idle >= 0.5 && g.known >= time.Hour {
@@ -251,7 +250,7 @@ func (b *build) measure(w *workload, g *gathering) {
 		b.unpin(w)
 	}
 	if mean, ok := g.BusyMean.Get(); ok && !given("gpu_busy") {
-		w.GPUBusy = decision.Some(round3(mean))
+		w.GPUBusy = sharing.Some(round3(mean))
 		note("gpu_busy", from(g.busyN, figureTexts[g.figure]+", mean"))
 		w.Evidence = "measured"
 		if g.figure == usage.FigureGPUUtil {
@@ -259,7 +258,7 @@ func (b *build) measure(w *workload, g *gathering) {
 		}
 		note("evidence", Provenance{basis, figureTexts[g.figure]})
 		if !given("peak_busy") {
-			w.PeakBusy = decision.Some(max(w.GPUBusy.Or(0), round3(min(1, g.busyP95))))
+			w.PeakBusy = sharing.Some(max(w.GPUBusy.Or(0), round3(min(1, g.busyP95))))
 			note("peak_busy", from(g.busyN, figureTexts[g.figure]+", P95"))
 		}
 	}

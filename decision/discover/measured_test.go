@@ -244,7 +244,7 @@ func TestServingProfiles(t *testing.T) {
 	if !ok || p.Engine != "vllm" || p.GPU == "" || p.Load.Prompt != 300 || p.Load.Output != 100 || p.Fit == nil || p.Fit.StepAt.Value < 8 || p.Fit.StepAt.Value > 12.5 {
 		t.Errorf("%+v\n%+v", p, p.Fit)
 	}
-	d.Fleet.Workloads[0].Memory = decision.Some(20 * sharing.GiB)
+	d.Fleet.Workloads[0].Memory = sharing.Some(20 * sharing.GiB)
 	got, err := review.Make(t.Context(), d, decision.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ type pod struct {
 	notes                 stringMap
 	guess                 guess
 	framework             decision.Framework // by its arguments
-	uid                   decision.Optional[int]
+	uid                   sharing.Optional[int]
 	selects               string // the key of a node selector that picks GPUs
 	claims                []claimRef
 	extended              map[string]bool // resources backed by a claim
@@ -299,9 +299,9 @@ type workload struct {
 	key                workloadKey
 	all                int // pods, or the replicas that its owner wants
 	first              *pod
-	held               decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
-	node               *node                            // one that it runs on, nil where none is known
-	several            bool                             // it runs in several pools
+	held               sharing.Optional[sharing.Bytes] // memory that its process holds, of a machine
+	node               *node                           // one that it runs on, nil where none is known
+	several            bool                            // it runs in several pools
 }
 
 type workloadKey struct {
@@ -345,12 +345,12 @@ type Inside struct {
 // Used holds a workload's measured use of its GPUs over time, per replica and GPU. What was not measured is missing.
 type Used struct {
 	Workload  string
-	MemoryMax decision.Optional[sharing.Bytes]
-	BusyMean  decision.Optional[float64] // share of a whole GPU
+	MemoryMax sharing.Optional[sharing.Bytes]
+	BusyMean  sharing.Optional[float64] // share of a whole GPU
 	// Together is set where the figures are of whole GPUs that others use too. WholeBusy is how busy such GPUs are on
 	// average, also where its own part is known.
 	Together  bool
-	WholeBusy decision.Optional[float64]
+	WholeBusy sharing.Optional[float64]
 }
 
 // Unknown is a field without a source among the input.

@@ -84,19 +84,19 @@ type Hints struct {
 // WorkloadHint overrides the fields of workloads of these names; fields that it lacks keep their values. The latencies
 // of a pattern's hint apply to those of its workloads that serve requests.
 type WorkloadHint struct {
-	Kind      decision.Kind                    `yaml:"kind"`
-	Memory    decision.Optional[sharing.Bytes] `yaml:"memory"`
-	GPUBusy   decision.Optional[float64]       `yaml:"gpu_busy"`
-	PeakBusy  decision.Optional[float64]       `yaml:"peak_busy"`
-	SLO       profile.SLO                      `yaml:"slo"`
-	Solo      profile.SLO                      `yaml:"solo"`
-	Load      *fleet.Traffic                   `yaml:"load"`
-	Model     *decision.LanguageModel          `yaml:"model"`
-	Isolation decision.Isolation               `yaml:"isolation"`
-	Tenant    string                           `yaml:"tenant"`
-	Trust     []string                         `yaml:"trust"`
-	Pool      string                           `yaml:"pool"`
-	Spot      bool                             `yaml:"spot"`
+	Kind      decision.Kind                   `yaml:"kind"`
+	Memory    sharing.Optional[sharing.Bytes] `yaml:"memory"`
+	GPUBusy   sharing.Optional[float64]       `yaml:"gpu_busy"`
+	PeakBusy  sharing.Optional[float64]       `yaml:"peak_busy"`
+	SLO       profile.SLO                     `yaml:"slo"`
+	Solo      profile.SLO                     `yaml:"solo"`
+	Load      *fleet.Traffic                  `yaml:"load"`
+	Model     *decision.LanguageModel         `yaml:"model"`
+	Isolation decision.Isolation              `yaml:"isolation"`
+	Tenant    string                          `yaml:"tenant"`
+	Trust     []string                        `yaml:"trust"`
+	Pool      string                          `yaml:"pool"`
+	Spot      bool                            `yaml:"spot"`
 }
 
 // ParseHints reads hints, YAML or JSON, strictly.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -152,13 +154,13 @@ func (p *pod) readContainers(containers []container) {
 	for _, c := range containers {
 		p.framework.Privileged = p.framework.Privileged || c.SecurityContext.Privileged
 		if uid := c.SecurityContext.RunAsUser; uid != nil && *uid >= 0 && *uid < 1<<31-1 {
-			p.uid = decision.Some(int(*uid))
+			p.uid = sharing.Some(int(*uid))
 		}
 		words := slices.Concat(c.Command, c.Args)
 		p.framework.Name = cmp.Or(p.framework.Name, serverOf(c.Image, words))
 		for _, m := range fractionFlag.FindAllStringSubmatch(strings.Join(words, " "), -1) {
 			if f, err := strconv.ParseFloat(m[1], 64); err == nil && f > 0 && f <= 1 {
-				p.framework.MemoryFraction = decision.Some(f)
+				p.framework.MemoryFraction = sharing.Some(f)
 			}
 		}
 	}

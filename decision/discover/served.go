@@ -148,8 +148,8 @@ var latencies = [...]struct {
 
 const mostLatency = 1e6 // seconds; more is an open bucket
 
-func rounded(ns float64, unit time.Duration) decision.Optional[profile.Duration] {
-	return decision.Some(profile.Duration(time.Duration(ns).Round(unit)))
+func rounded(ns float64, unit time.Duration) sharing.Optional[profile.Duration] {
+	return sharing.Some(profile.Duration(time.Duration(ns).Round(unit)))
 }
 
 func (b *build) service(w *workload, mean serving.Service) {

@@ -38,7 +38,7 @@ func (b *build) makeWorkload(w *workload) {
 	for _, m := range latencies { // the objectives that this repository's scheduler takes
 		d, err := time.ParseDuration(p.notes["cotenant.dev/"+strings.ToLower(m.name)+"-p99"])
 		if err == nil && d > 0 {
-			*w.SLO.At(m.Metric) = decision.Some(profile.Duration(d))
+			*w.SLO.At(m.Metric) = sharing.Some(profile.Duration(d))
 			note("slo", declared("annotations cotenant.dev/*-p99"))
 		}
 	}
@@ -111,7 +111,7 @@ func (b *build) askedOf(w *workload) {
 	}
 	memory := func(v sharing.Bytes, from Provenance) {
 		if v > 0 && v <= mostMemory {
-			w.Memory = decision.Some(v)
+			w.Memory = sharing.Some(v)
 			b.note(w.at+".memory", from)
 		}
 	}
@@ -206,7 +206,7 @@ func (b *build) hintWorkload(w *workload) {
 			}
 		}
 		if v.Model != nil {
-			w.Memory = decision.Optional[sharing.Bytes]{}
+			w.Memory = sharing.Optional[sharing.Bytes]{}
 			delete(b.Provenance, w.at+".memory")
 		} else if !v.Memory.IsZero() {
 			w.Model = nil

@@ -39,7 +39,7 @@ type Demand struct {
 	Predicted bool // a prediction will evaluate the limits
 
 	Framework      string                    // e.g. vllm; empty = not known
-	MemoryFraction profile.Optional[float64] // that the framework takes of the memory it sees
+	MemoryFraction sharing.Optional[float64] // that the framework takes of the memory it sees
 	Bypasses       bool                      // a limit inside the process does not hold it
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -73,13 +75,13 @@ func (c *checker) within(path string, v, low, high int) {
 }
 
 // optional checks a number that is left out where it is not known.
-func (c *checker) optional(path string, v Optional[int], high int) {
+func (c *checker) optional(path string, v sharing.Optional[int], high int) {
 	if n, stated := v.Get(); stated {
 		c.within(path, n, 1, high)
 	}
 }
 
-func (c *checker) share(path string, v Optional[float64]) {
+func (c *checker) share(path string, v sharing.Optional[float64]) {
 	if f, stated := v.Get(); stated && !(f >= 0 && f <= 1) {
 		c.Addf(path, "use a share between 0 and 1, for example 0.25", "%v is out of range", f)
 	}

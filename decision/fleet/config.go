@@ -143,7 +143,8 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 	if c.KVRank > 0 {
 		kv, dim = 1, (c.KVRank+c.RopeDim+1)/2 // one vector in the place of a key and a value
 	}
-	m := LanguageModel{Layers: Some(c.Layers), KVHeads: Some(kv), HeadDim: Some(dim), Cache: d.cache}
+	m := LanguageModel{Cache: d.cache}
+	m.Layers, m.KVHeads, m.HeadDim = sharing.Some(c.Layers), sharing.Some(kv), sharing.Some(dim)
 	s, err := d.scheme()
 	if err != nil && stated == "" {
 		return LanguageModel{}, err

@@ -54,8 +54,8 @@ workloads:
 func ExampleWorkload_MemoryNeed() {
 	w := fleet.Workload{Kind: "online-inference", GPUs: 2, Model: &fleet.LanguageModel{
 		Parameters: 70.6e9, Weights: "fp8",
-		Layers: fleet.Some(80), KVHeads: fleet.Some(8), HeadDim: fleet.Some(128),
-	}, Load: &fleet.Traffic{RequestsPerS: 2, InputTokens: fleet.Some(1500), OutputTokens: fleet.Some(200)}}
+		Layers: sharing.Some(80), KVHeads: sharing.Some(8), HeadDim: sharing.Some(128),
+	}, Load: &fleet.Traffic{RequestsPerS: 2, InputTokens: sharing.Some(1500), OutputTokens: sharing.Some(200)}}
 	need := w.MemoryNeed()
 	fmt.Println("fp8 weights:", need.Weights, "+", need.KVCache, "+", need.Context, "=", need.Total)
 	w.Model.Weights = "bf16"
@@ -69,7 +69,7 @@ func ExampleWorkload_MemoryNeed() {
 // The stated shape gives the KV cache exactly: how many tokens of an 8B model with grouped queries fit 16 GiB?
 func ExampleLanguageModel_KVPerToken() {
 	m := fleet.LanguageModel{Parameters: 8.03e9, Weights: "bf16",
-		Layers: fleet.Some(32), KVHeads: fleet.Some(8), HeadDim: fleet.Some(128)}
+		Layers: sharing.Some(32), KVHeads: sharing.Some(8), HeadDim: sharing.Some(128)}
 	for _, m.KVDtype = range []fleet.Precision{"fp16", "fp8"} {
 		if each, stated := m.KVPerToken(); stated {
 			fmt.Println(m.KVDtype, each, "a token:", int64(16*sharing.GiB/each), "tokens")

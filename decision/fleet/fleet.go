@@ -36,12 +36,12 @@ type Pool struct {
 
 	// PricePerGPUHour, or NodePricePerHour with GPUsPerNode, gives the cost of
 	// a GPU for an hour. Without either the decision has no cost.
-	PricePerGPUHour  Optional[cost.Money] `yaml:"price_per_gpu_hour"`
-	NodePricePerHour Optional[cost.Money] `yaml:"node_price_per_hour"`
-	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: GPUs are counted, and not nodes
-	Owned            Optional[bool]       `yaml:"owned"`         // false = could be bought and is not; default true
-	Reserved         *Pricing             `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
-	Spot             *Pricing             `yaml:"spot"`          // may be taken away; for workloads with spot: true
+	PricePerGPUHour  sharing.Optional[cost.Money] `yaml:"price_per_gpu_hour"`
+	NodePricePerHour sharing.Optional[cost.Money] `yaml:"node_price_per_hour"`
+	GPUsPerNode      sharing.Optional[int]        `yaml:"gpus_per_node"` // not known: GPUs are counted, and not nodes
+	Owned            sharing.Optional[bool]       `yaml:"owned"`         // false = could be bought; default true
+	Reserved         *Pricing                     `yaml:"reserved"`      // GPUs that are paid for, used or not
+	Spot             *Pricing                     `yaml:"spot"`          // may be taken away; for spot: true
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
@@ -49,17 +49,17 @@ type Pool struct {
 	Layouts []string `yaml:"layouts"`
 
 	// What the rest is for: gates and the detectors of traps.
-	Mechanisms       []sharing.Mechanism `yaml:"mechanisms"` // those that may be used here; empty = all
-	Delivery         sharing.Delivery    `yaml:"delivery"`   // DeliveryBare = not stated: the device plugin
-	Standalone       bool                // delivery none in a file: a machine without an orchestrator
-	VGPU             bool                `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
-	VGPUType         string              `yaml:"vgpu_type"`         // e.g. A100D-10C; for the manifests
-	Platform         string              `yaml:"platform"`          // e.g. eks-managed
-	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
-	StaticPartitions Optional[bool]      `yaml:"static_partitions"` // MPS static SM partitions are on
-	MPSProtocol      int                 `yaml:"mps_protocol"`      // of the control daemon, 2 or 3; 0 = not stated
-	Timeslice        timeslice.Level     `yaml:"timeslice"`         // compute policy: default, short, medium or long
-	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes in addition to the GPU nodes
+	Mechanisms       []sharing.Mechanism    `yaml:"mechanisms"` // those that may be used here; empty = all
+	Delivery         sharing.Delivery       `yaml:"delivery"`   // DeliveryBare = not stated: the device plugin
+	Standalone       bool                   // delivery none in a file: a machine without an orchestrator
+	VGPU             bool                   `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
+	VGPUType         string                 `yaml:"vgpu_type"`         // e.g. A100D-10C; for the manifests
+	Platform         string                 `yaml:"platform"`          // e.g. eks-managed
+	InstanceType     string                 `yaml:"instance_type"`     // e.g. g6e.2xlarge
+	StaticPartitions sharing.Optional[bool] `yaml:"static_partitions"` // MPS static SM partitions are on
+	MPSProtocol      int                    `yaml:"mps_protocol"`      // of the control daemon, 2 or 3; 0 = not stated
+	Timeslice        timeslice.Level        `yaml:"timeslice"`         // compute policy: default, short, medium or long
+	CPUNodes         *CPUNodes              `yaml:"cpu_nodes"`         // CPU nodes in addition to the GPU nodes
 }
 
 // DecodeNode reads a pool. A file writes two of its fields otherwise than their packages do.
@@ -107,7 +107,7 @@ func (g *gpuText) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	*g = gpuText(v.String())
 }
 
-var levelNames = enum.Of[timeslice.Level](ErrUnknownName, "time slice", "default", "short", "medium", "long")
+var levelNames = enum.Of[timeslice.Level](sharing.ErrUnknownName, "time slice", "default", "short", "medium", "long")
 
 // TimesliceName is the pool's time slice as its file writes it.
 func (p *Pool) TimesliceName() string { return levelNames.String(p.Timeslice) }
@@ -128,11 +128,11 @@ type Workload struct {
 
 	// Memory is the total per GPU; or Model gives it. With neither it is not known,
 	// and the workload gets whole GPUs, provisionally.
-	Memory Optional[sharing.Bytes] `yaml:"memory"`
-	Model  *LanguageModel          `yaml:"model"`
+	Memory sharing.Optional[sharing.Bytes] `yaml:"memory"`
+	Model  *LanguageModel                  `yaml:"model"`
 
-	GPUBusy  Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
-	PeakBusy Optional[float64] `yaml:"peak_busy"` // the same at its peak, which others do not share
+	GPUBusy  sharing.Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
+	PeakBusy sharing.Optional[float64] `yaml:"peak_busy"` // the same at its peak, which others do not share
 	// PeaksTogether is set where the replicas peak at one time, as a class that begins an exercise does.
 	PeaksTogether bool      `yaml:"peaks_together"`
 	Load          *Traffic  `yaml:"load"`    // its traffic
@@ -142,8 +142,8 @@ type Workload struct {
 	Spot          bool      `yaml:"spot"`  // may run on GPUs that can be taken away
 	// Priority decides the order of places where GPUs run short, 0 to 9, the highest first: any number of replicas of a
 	// higher one comes before one of a lower. Absent: 6 for online inference, 2 for notebooks, 4 for the rest.
-	Priority Optional[int] `yaml:"priority"`
-	Evidence Evidence      `yaml:"evidence"` // the source of gpu_busy
+	Priority sharing.Optional[int] `yaml:"priority"`
+	Evidence Evidence              `yaml:"evidence"` // the source of gpu_busy
 
 	Framework *Framework  `yaml:"framework"`
 	Job       *Job        `yaml:"job"`  // of work that must end in time
@@ -159,11 +159,11 @@ type Workload struct {
 	Isolation Isolation `yaml:"isolation"`
 	Pool      string    `yaml:"pool"` // pin
 
-	Today   *Today              `yaml:"today"`   // how it runs now
-	Profile *profile.ProfileRef `yaml:"profile"` // the measured workload that it is; see Options.Profiles
-	Request *Asked              `yaml:"request"` // its team's request, or its present GPUs
-	Env     map[string]string   `yaml:"env"`     // environment that its containers set
-	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under
+	Today   *Today                `yaml:"today"`   // how it runs now
+	Profile *profile.ProfileRef   `yaml:"profile"` // the measured workload that it is; see Options.Profiles
+	Request *Asked                `yaml:"request"` // its team's request, or its present GPUs
+	Env     map[string]string     `yaml:"env"`     // environment that its containers set
+	UID     sharing.Optional[int] `yaml:"uid"`     // user id its processes run under
 	// Scheduling holds its pods' requirements on their nodes, which plans of a running cluster respect.
 	Scheduling *Scheduling `yaml:"scheduling"`
 }
@@ -193,9 +193,9 @@ func (w *Workload) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 
 // busyOn is a busy share, optionally with the GPU that it was measured on.
 type busyOn struct {
-	On   string            `yaml:"on,required"`
-	Mean Optional[float64] `yaml:"mean,required"`
-	Peak Optional[float64] `yaml:"peak"`
+	On   string                    `yaml:"on,required"`
+	Mean sharing.Optional[float64] `yaml:"mean,required"`
+	Peak sharing.Optional[float64] `yaml:"peak"`
 }
 
 // DecodeNode reads a number, or a mapping.
@@ -217,13 +217,13 @@ type LanguageModel struct {
 	Parameters int64     `yaml:"parameters"`     // 8e9; this and Weights, or Config
 	Weights    Precision `yaml:"weights"`
 	// Active counts the parameters that one token uses, of a mixture of experts; 0 = all.
-	Active  int64                   `yaml:"active_parameters,nonzero"`
-	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior
+	Active  int64                           `yaml:"active_parameters,nonzero"`
+	KVCache sharing.Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior
 	// Layers, KVHeads and HeadDim are the shape of the attention.
-	Layers  Optional[int] `yaml:"layers"`
-	KVHeads Optional[int] `yaml:"kv_heads"`
-	HeadDim Optional[int] `yaml:"head_dim"`
-	KVDtype Precision     `yaml:"kv_dtype"` // default: 16 bits
+	Layers  sharing.Optional[int] `yaml:"layers"`
+	KVHeads sharing.Optional[int] `yaml:"kv_heads"`
+	HeadDim sharing.Optional[int] `yaml:"head_dim"`
+	KVDtype Precision             `yaml:"kv_dtype"` // default: 16 bits
 
 	// Further results of [ParseModelConfig]: the parameters that keep 16 bits regardless of Weights, and of these the rows
 	// of embeddings that a token does not read; the bytes of all weights and of those that a token reads, by their
@@ -264,13 +264,13 @@ func (m *LanguageModel) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.N
 
 // Framework is the model server or training framework of a workload.
 type Framework struct {
-	Name           string            `yaml:"name,required"`   // vllm, tgi, sglang, pytorch, ...
-	MemoryFraction Optional[float64] `yaml:"memory_fraction"` // of the visible GPU memory, 0 to 1
-	CUDAGraphs     Optional[bool]    `yaml:"cuda_graphs"`
-	Processes      int               `yaml:"processes"` // per replica; default 1
-	Privileged     bool              `yaml:"privileged"`
-	StaticCUDA     bool              `yaml:"static_cuda"`              // bypasses the dynamic linker
-	MaxPrefill     int               `yaml:"max_batch_prefill_tokens"` // of TGI
+	Name           string                    `yaml:"name,required"`   // vllm, tgi, sglang, pytorch, ...
+	MemoryFraction sharing.Optional[float64] `yaml:"memory_fraction"` // of the visible GPU memory, 0 to 1
+	CUDAGraphs     sharing.Optional[bool]    `yaml:"cuda_graphs"`
+	Processes      int                       `yaml:"processes"` // per replica; default 1
+	Privileged     bool                      `yaml:"privileged"`
+	StaticCUDA     bool                      `yaml:"static_cuda"`              // bypasses the dynamic linker
+	MaxPrefill     int                       `yaml:"max_batch_prefill_tokens"` // of TGI
 }
 
 // Isolation holds the levels that a workload must have from its neighbours, by axis.

@@ -3,21 +3,9 @@
 package fleet
 
 import (
-	"errors"
-
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
 )
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
-
-// ErrUnknownName is wrapped by the errors about texts that name no value of an enumeration.
-var ErrUnknownName = errors.New("decision: unknown name")
 
 // Kind is the class of a workload: distributed-training, training, online-inference, offline-inference, batch,
 // notebook, ci or hpc. An empty one is refused.
@@ -28,7 +16,7 @@ var kinds = []Kind{"distributed-training", "training", "online-inference", "offl
 
 // UnmarshalText reads the text of a kind.
 func (k *Kind) UnmarshalText(text []byte) error {
-	return enum.ParseText(k, ErrUnknownName, "kind", kinds, text)
+	return enum.ParseText(k, sharing.ErrUnknownName, "kind", kinds, text)
 }
 
 // Priorities is the number of different priorities.
@@ -46,7 +34,7 @@ var evidences = []Evidence{"measured", "estimated", "vendor", "synthetic", "nvml
 
 // UnmarshalText reads the text of a kind of evidence.
 func (e *Evidence) UnmarshalText(text []byte) error {
-	return enum.ParseText(e, ErrUnknownName, "evidence", evidences, text)
+	return enum.ParseText(e, sharing.ErrUnknownName, "evidence", evidences, text)
 }
 
 // Precision is the number format of a model's weights: fp32, fp16, bf16, fp8, int8, fp4 or int4. Empty: not known.
@@ -71,5 +59,5 @@ var (
 
 // UnmarshalText reads the text of a precision.
 func (p *Precision) UnmarshalText(text []byte) error {
-	return enum.ParseText(p, ErrUnknownName, "precision", precisions, text)
+	return enum.ParseText(p, sharing.ErrUnknownName, "precision", precisions, text)
 }

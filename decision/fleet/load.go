@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
@@ -19,14 +21,14 @@ import (
 
 // Traffic is the load of a whole workload, all replicas together, with the mean lengths of a request.
 type Traffic struct {
-	RequestsPerS float64       `yaml:"requests_per_s,required"`
-	InputTokens  Optional[int] `yaml:"input_tokens"`
-	OutputTokens Optional[int] `yaml:"output_tokens"`
+	RequestsPerS float64               `yaml:"requests_per_s,required"`
+	InputTokens  sharing.Optional[int] `yaml:"input_tokens"`
+	OutputTokens sharing.Optional[int] `yaml:"output_tokens"`
 	// The 99th percentiles of a request's lengths, both or neither. Where they are not stated, lengths may spread as far
 	// as in public traces, which takes more room for latency objectives.
-	InputTokensP99  Optional[int] `yaml:"input_tokens_p99"`
-	OutputTokensP99 Optional[int] `yaml:"output_tokens_p99"`
-	ContextTokens   int           `yaml:"context_tokens,nonzero"` // longest of a request; 0 = input and output together
+	InputTokensP99  sharing.Optional[int] `yaml:"input_tokens_p99"`
+	OutputTokensP99 sharing.Optional[int] `yaml:"output_tokens_p99"`
+	ContextTokens   int                   `yaml:"context_tokens,nonzero"` // longest of a request; 0 = input and output
 	// ByHour are 24 multiples of RequestsPerS, from midnight; none = even.
 	// The busiest hour decides about latency and memory.
 	ByHour []float64 `yaml:"by_hour"`
@@ -40,12 +42,17 @@ func (l *Traffic) PeakPerS() float64 {
 	return l.RequestsPerS * slices.Max(l.ByHour)
 }
 
+// lengths are the mean and the 99th percentile of a request's prompt and of its answer.
+func (l *Traffic) lengths() [2][2]sharing.Optional[int] {
+	return [2][2]sharing.Optional[int]{{l.InputTokens, l.InputTokensP99}, {l.OutputTokens, l.OutputTokensP99}}
+}
+
 var z99 = stats.NormalQuantile(0.99)
 
 // LengthSigma is the standard deviation of the logarithm of a request's lengths by their means and 99th percentiles, as
 // of a log-normal distribution: the greater of that of prompts and of answers. It is 0 where these are not stated.
 func (l *Traffic) LengthSigma() (sigma float64) {
-	for _, v := range [...][2]Optional[int]{{l.InputTokens, l.InputTokensP99}, {l.OutputTokens, l.OutputTokensP99}} {
+	for _, v := range l.lengths() {
 		if v[0].IsZero() || v[1].IsZero() {
 			return 0
 		}
@@ -91,8 +98,8 @@ type Adapters struct {
 
 // Video states one replica's use of a GPU's video engines: mean shares of all of them, 0 to 1.
 type Video struct {
-	NVDECBusy Optional[float64] `yaml:"nvdec_busy"`
-	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
+	NVDECBusy sharing.Optional[float64] `yaml:"nvdec_busy"`
+	NVENCBusy sharing.Optional[float64] `yaml:"nvenc_busy"`
 }
 
 // Job states by when a replica of work that ends must be finished: "train overnight" is a deadline of 12h. Places where
@@ -107,11 +114,11 @@ type Job struct {
 // Service states the work of a request to a server without tokens: embedding, reranking, speech, vision. A
 // request is work on the host and work on the GPU; objectives limit its latency, e2e_p99.
 type Service struct {
-	Task     Task                       `yaml:"task"`      // with model, it replaces times that were not measured
-	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request, its part of a batch, on a whole GPU
-	HostTime Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
-	GPU      string                     `yaml:"gpu"`       // where gpu_time was measured; none: on each pool's own
-	Batch    *Batch                     `yaml:"batch"`     // none: one request after another
+	Task     Task                               `yaml:"task"`      // with model, it replaces times that were not measured
+	GPUTime  sharing.Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request on a whole GPU, its part of a batch
+	HostTime sharing.Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
+	GPU      string                             `yaml:"gpu"`       // where gpu_time was measured; none: on each pool's own
+	Batch    *Batch                             `yaml:"batch"`     // none: one request after another
 }
 
 // Batch configures the batching of a service's requests for one pass of the GPU.
@@ -128,7 +135,7 @@ var tasks = []Task{"embedding", "reranking", "speech-to-text", "text-to-speech",
 
 // UnmarshalText reads the text of a task.
 func (t *Task) UnmarshalText(text []byte) error {
-	return enum.ParseText(t, ErrUnknownName, "task", tasks, text)
+	return enum.ParseText(t, sharing.ErrUnknownName, "task", tasks, text)
 }
 
 // Pricing prices those of a pool's GPUs that are not bought on demand.
@@ -143,7 +150,7 @@ type Trust string
 
 // UnmarshalText reads the text of a trust.
 func (t *Trust) UnmarshalText(text []byte) error {
-	return enum.ParseText(t, ErrUnknownName, "trust", []Trust{"all"}, text)
+	return enum.ParseText(t, sharing.ErrUnknownName, "trust", []Trust{"all"}, text)
 }
 
 func (c *checker) load(path string, w *Workload) {
@@ -165,7 +172,7 @@ func (c *checker) load(path string, w *Workload) {
 		c.optional(at+".output_tokens", l.OutputTokens, 10_000_000)
 		c.If(l.InputTokensP99.IsZero() != l.OutputTokensP99.IsZero(), at,
 			"state input_tokens_p99 and output_tokens_p99, or neither", "states the 99th percentile of one length only")
-		for i, v := range [...][2]Optional[int]{{l.InputTokens, l.InputTokensP99}, {l.OutputTokens, l.OutputTokensP99}} {
+		for i, v := range l.lengths() {
 			name := [...]string{".input_tokens", ".output_tokens"}[i]
 			c.optional(at+name+"_p99", v[1], 10_000_000)
 			c.If(v[0].IsZero() && !v[1].IsZero(), at+name, "state the mean with its 99th percentile", "is missing")

@@ -101,7 +101,7 @@ func (c *checker) service(path string, w *Workload) {
 		"state gpu_time of a request, or gpu_busy of a replica, or a task (not diffusion) with the model's parameters: "+
 			"one is enough", "nothing states how long a request takes")
 	tokens := w.SLO
-	tokens.E2EP99 = Optional[profile.Duration]{}
+	tokens.E2EP99 = sharing.Optional[profile.Duration]{}
 	c.If(tokens != (profile.SLO{}), path, "limit e2e_p99, or leave service out",
 		"it speaks no tokens, and slo limits theirs")
 	if l := w.Load; l != nil && stated && w.Replicas.Max > 0 {

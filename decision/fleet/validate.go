@@ -120,7 +120,7 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	}
 }
 
-func (c *checker) optionalPrice(path string, m Optional[cost.Money], currency *string) {
+func (c *checker) optionalPrice(path string, m sharing.Optional[cost.Money], currency *string) {
 	if price, stated := m.Get(); stated {
 		c.price(path, price, currency)
 	}
@@ -234,7 +234,7 @@ func (c *checker) latencies(path string, k Kind, s *profile.SLO) {
 // maxBytesPerGPU is far above any GPU's memory; more is a mistake of units.
 const maxBytesPerGPU = 16 * sharing.TiB
 
-func (c *checker) bytes(path string, b Optional[sharing.Bytes]) {
+func (c *checker) bytes(path string, b sharing.Optional[sharing.Bytes]) {
 	if b, stated := b.Get(); stated && (b <= 0 || b > maxBytesPerGPU) {
 		c.Addf(path, "write the memory of one GPU, for example 18GiB", "%s is out of range", b)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // open opens a log and fails the test where it cannot.
@@ -102,7 +102,7 @@ func TestReapNeedsANotice(t *testing.T) {
 		}
 		reaped := false
 		for s.w < 70*time.Minute {
-			list := s.run(1, func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) })
+			list := s.run(1, func(o *Observation) { o.Tenants[2].Activity = sharing.Some(0.0) })
 			if err := s.carryOut(t.Context(), a, list); err != nil {
 				t.Fatal(err)
 			}

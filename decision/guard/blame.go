@@ -24,7 +24,7 @@ func (g *Guard) expected(i int) (profile.Interval, string, bool) {
 		in, ok = g.predictTPOT(t.GPU, i, func(k int) (profile.Server, profile.Load, bool) {
 			server := g.tenants[k].Server
 			if c := g.states[k].capped; c > 0 {
-				server.SMPercent = profile.Some(100 * c)
+				server.SMPercent = sharing.Some(100 * c)
 			}
 			return server, g.tenants[k].Load, true
 		})
@@ -171,7 +171,7 @@ func (g *Guard) suspecting(by suspect, percent float64) func(k int) (profile.Ser
 		if k == by.tenant {
 			load = g.heaviest(k)
 			if percent < 100 {
-				server.SMPercent = profile.Some(percent)
+				server.SMPercent = sharing.Some(percent)
 			}
 		}
 		return server, load, k != by.tenant || percent > 0

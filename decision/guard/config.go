@@ -151,7 +151,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 	case len(e) != 2 || !(e[0] > 0 && e[1] >= e[0]):
 		r.Addf(where+".expect_tpot_ms", "use [low, high] in milliseconds", "%v", e)
 	default:
-		out.Expect = telemetry.Some(profile.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
+		out.Expect = sharing.Some(profile.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
 	}
 	r.If(out.online() && t.Metrics == "", where, "add metrics", "its latency cannot be observed")
 	r.If(t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://"),

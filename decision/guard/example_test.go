@@ -11,7 +11,6 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 )
 
 // A server that should take 9 to 11 ms a token takes 20 when its neighbour begins to take more of the GPU.
@@ -19,7 +18,7 @@ func Example() {
 	config := guard.Config{
 		GPUs: []layout.Device{{GPU: layout.GPUOf("H100"), Mode: sharing.MechanismTimeSlicing}},
 		Tenants: []guard.Tenant{
-			{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
+			{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: sharing.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
 			{Name: "b/batch", Kind: decision.KindBatch},
 		},
 	}
@@ -35,7 +34,7 @@ func Example() {
 		at := time.Duration(window+1) * time.Minute
 		proposals := g.Step(guard.Observation{
 			At: at, GPUs: []guard.GPUSeen{{At: at}},
-			Tenants: []guard.TenantSeen{{At: at, TPOT: telemetry.Some(tpot)}, {At: at, Activity: telemetry.Some(share)}},
+			Tenants: []guard.TenantSeen{{At: at, TPOT: sharing.Some(tpot)}, {At: at, Activity: sharing.Some(share)}},
 		})
 		for _, p := range proposals {
 			fmt.Printf("%v %s %s: %s\n", p.At, p.Action, p.Target, p.Withheld)

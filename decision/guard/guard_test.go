@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -34,7 +33,7 @@ type scenario struct {
 func newScenario(t *testing.T, change func(tenants []Tenant)) *scenario {
 	t.Helper()
 	tenants := []Tenant{
-		{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11}), Holds: 0.3},
+		{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: sharing.Some(profile.Interval{Value: 10, Low: 9, High: 11}), Holds: 0.3},
 		{Name: "b/nightly", Kind: decision.KindBatch, Holds: 0.3},
 		{Name: "c/book", Kind: decision.KindNotebook, Holds: 0.3, MayReap: true},
 	}
@@ -44,10 +43,10 @@ func newScenario(t *testing.T, change func(tenants []Tenant)) *scenario {
 	g := must.Get(New(DefaultRules(time.Minute), Config{GPUs: []layout.Device{{GPU: h200, Mode: sharing.MechanismTimeSlicing}}, Tenants: tenants, Reap: true}))(t)
 	s := &scenario{Guard: g, t: t}
 	s.o = Observation{GPUs: make([]GPUSeen, 1), Tenants: make([]TenantSeen, len(tenants))}
-	s.o.GPUs[0] = GPUSeen{UtilPercent: telemetry.Some(50.0), Watts: telemetry.Some(300.0)}
-	s.o.Tenants[0] = TenantSeen{TPOT: telemetry.Some(10.0), Activity: telemetry.Some(0.2)}
-	s.o.Tenants[1] = TenantSeen{Activity: telemetry.Some(0.2)}
-	s.o.Tenants[2] = TenantSeen{Activity: telemetry.Some(0.1)}
+	s.o.GPUs[0] = GPUSeen{UtilPercent: sharing.Some(50.0), Watts: sharing.Some(300.0)}
+	s.o.Tenants[0] = TenantSeen{TPOT: sharing.Some(10.0), Activity: sharing.Some(0.2)}
+	s.o.Tenants[1] = TenantSeen{Activity: sharing.Some(0.2)}
+	s.o.Tenants[2] = TenantSeen{Activity: sharing.Some(0.1)}
 	return s
 }
 
@@ -86,7 +85,7 @@ func (s *scenario) none(why string, list []Proposal) {
 func TestNoAlarmWithoutReason(t *testing.T) {
 	s := newScenario(t, nil)
 	s.none("quiet", s.run(100, nil))
-	slow := func(o *Observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) }
+	slow := func(o *Observation) { o.Tenants[0].TPOT = sharing.Some(20.0) }
 	s.none("two slow windows", s.run(2, slow))
 	s.none("quiet again", s.run(1, nil))
 	s.none("two more", s.run(2, slow))
@@ -96,21 +95,21 @@ func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
 	s := newScenario(t, nil)
 	s.run(20, nil)
 	noisy := func(o *Observation) {
-		o.Tenants[0].TPOT = telemetry.Some(20.0)
-		o.Tenants[1].Activity = telemetry.Some(0.7)
-		o.GPUs[0].UtilPercent = telemetry.Some(95.0)
+		o.Tenants[0].TPOT = sharing.Some(20.0)
+		o.Tenants[1].Activity = sharing.Some(0.7)
+		o.GPUs[0].UtilPercent = sharing.Some(95.0)
 	}
 	got := s.run(3, noisy)
 	if len(got) != 1 || got[0].Target != "b/nightly" || got[0].Victim != "a/chat" || got[0].Action != ActionMove || got[0].Withheld == "" {
 		t.Fatalf("%+v", got)
 	}
-	s.none("reported already", s.run(2, func(o *Observation) { noisy(o); o.Tenants[1].Activity = telemetry.Some(0.72) })[:0])
+	s.none("reported already", s.run(2, func(o *Observation) { noisy(o); o.Tenants[1].Activity = sharing.Some(0.72) })[:0])
 
 	// A process that belongs to no tenant is named as well.
 	s = newScenario(t, nil)
 	s.run(20, nil)
 	got = s.run(3, func(o *Observation) {
-		o.Tenants[0].TPOT = telemetry.Some(20.0)
+		o.Tenants[0].TPOT = sharing.Some(20.0)
 		o.GPUs[0].Others = []ProcessSeen{{PID: 4711, Activity: 0.6}}
 	})
 	if len(got) != 1 || got[0].Target != "process 4711" || got[0].Action != ActionNotice {
@@ -136,13 +135,13 @@ func TestOnlyUnknownNeighbourIsNamed(t *testing.T) {
 		for i := range s.o.Tenants {
 			s.o.Tenants[i].Activity = none()
 		}
-		s.o.Tenants[0].Load = telemetry.Some(100.0)
+		s.o.Tenants[0].Load = sharing.Some(100.0)
 		if !c.untie {
-			s.o.Tenants[1].Load = telemetry.Some(5.0)
+			s.o.Tenants[1].Load = sharing.Some(5.0)
 		}
 		s.none("quiet", s.run(20, nil))
 		got := s.run(3, func(o *Observation) {
-			o.Tenants[0].TPOT, o.GPUs[0].Watts = telemetry.Some(20.0), telemetry.Some(c.watts)
+			o.Tenants[0].TPOT, o.GPUs[0].Watts = sharing.Some(20.0), sharing.Some(c.watts)
 		})
 		if len(got) != 1 || got[0].Target != c.want || (c.want == "a/chat") != (got[0].Action == ActionKeep) {
 			t.Errorf("%s: %+v", name, got)
@@ -155,7 +154,7 @@ func TestAMissingShareIsNotARise(t *testing.T) {
 	s := newScenario(t, nil)
 	s.run(20, nil)
 	got := s.run(3, func(o *Observation) {
-		o.Tenants[0].TPOT = telemetry.Some(20.0)
+		o.Tenants[0].TPOT = sharing.Some(20.0)
 		o.Tenants[1].Activity, o.Tenants[2].Activity = none(), none()
 	})
 	if len(got) != 1 || got[0].Action != ActionKeep {
@@ -165,10 +164,10 @@ func TestAMissingShareIsNotARise(t *testing.T) {
 
 func TestItsOwnLoadIsNotANeighboursFault(t *testing.T) {
 	s := newScenario(t, nil)
-	s.o.Tenants[0].Load = telemetry.Some(2.0)
+	s.o.Tenants[0].Load = sharing.Some(2.0)
 	s.run(20, nil)
 	got := s.run(5, func(o *Observation) {
-		o.Tenants[0].TPOT, o.Tenants[0].Load = telemetry.Some(20.0), telemetry.Some(6.0)
+		o.Tenants[0].TPOT, o.Tenants[0].Load = sharing.Some(20.0), sharing.Some(6.0)
 	})
 	if len(got) != 1 || got[0].Action != ActionKeep || !strings.Contains(got[0].Evidence[1], "its own load rose") {
 		t.Fatalf("%+v", got)
@@ -177,20 +176,20 @@ func TestItsOwnLoadIsNotANeighboursFault(t *testing.T) {
 
 func TestNothingOnBadReadings(t *testing.T) {
 	slow := func(o *Observation) {
-		o.Tenants[0].TPOT = telemetry.Some(30.0)
-		o.Tenants[1].Activity = telemetry.Some(0.7)
-		o.Tenants[2].Activity = telemetry.Some(0.0)
+		o.Tenants[0].TPOT = sharing.Some(30.0)
+		o.Tenants[1].Activity = sharing.Some(0.7)
+		o.Tenants[2].Activity = sharing.Some(0.0)
 	}
 	for name, bad := range map[string]func(o *Observation){
 		"stale device":       func(o *Observation) { o.GPUs[0].At = 20 * time.Minute },
 		"device down":        func(o *Observation) { o.GPUs[0].Down = "hung" },
 		"from the future":    func(o *Observation) { o.GPUs[0].At += time.Hour },
-		"above 100 percent":  func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(250.0) },
-		"idle, but it draws": func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.Tenants[0].TPOT = none() },
-		"idle, but serves":   func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.GPUs[0].Watts = none() },
+		"above 100 percent":  func(o *Observation) { o.GPUs[0].UtilPercent = sharing.Some(250.0) },
+		"idle, but it draws": func(o *Observation) { o.GPUs[0].UtilPercent = sharing.Some(0.0); o.Tenants[0].TPOT = none() },
+		"idle, but serves":   func(o *Observation) { o.GPUs[0].UtilPercent = sharing.Some(0.0); o.GPUs[0].Watts = none() },
 		"shares beyond all": func(o *Observation) {
-			o.GPUs[0].UtilPercent = telemetry.Some(20.0)
-			o.Tenants[0].Activity = telemetry.Some(0.9)
+			o.GPUs[0].UtilPercent = sharing.Some(20.0)
+			o.Tenants[0].Activity = sharing.Some(0.9)
 		},
 	} {
 		s := newScenario(t, nil)
@@ -199,10 +198,10 @@ func TestNothingOnBadReadings(t *testing.T) {
 	}
 }
 
-func none() telemetry.Optional[float64] { return telemetry.Optional[float64]{} }
+func none() sharing.Optional[float64] { return sharing.Optional[float64]{} }
 
 func TestReaping(t *testing.T) {
-	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
+	idle := func(o *Observation) { o.Tenants[2].Activity = sharing.Some(0.0) }
 	s := newScenario(t, nil)
 	got := s.run(61, idle)
 	if len(got) != 2 || got[0].Action != ActionNotice || got[0].At != 15*time.Minute || got[1].Action != ActionReap || got[1].At != 60*time.Minute {
@@ -226,12 +225,12 @@ func TestReaping(t *testing.T) {
 		reaped bool
 	}{"nothing ran": {30 * 60 * 80, true}, "something ran": {30 * 60 * 300, false}} {
 		s = newScenario(t, nil)
-		s.o.GPUs[0].UtilPercent, s.o.GPUs[0].Watts = telemetry.Some(0.0), telemetry.Some(75.0)
+		s.o.GPUs[0].UtilPercent, s.o.GPUs[0].Watts = sharing.Some(0.0), sharing.Some(75.0)
 		s.o.Tenants[0] = TenantSeen{}
-		s.o.Tenants[1].Activity = telemetry.Some(0.0)
+		s.o.Tenants[1].Activity = sharing.Some(0.0)
 		s.tenants[1].Kind = decision.KindOnlineInference // only the notebook can be idle here
 		counted := 0.0
-		count := func(o *Observation) { counted += 75 * 60; o.GPUs[0].Joules = telemetry.Some(counted); idle(o) }
+		count := func(o *Observation) { counted += 75 * 60; o.GPUs[0].Joules = sharing.Some(counted); idle(o) }
 		s.run(25, count)
 		s.run(30, func(o *Observation) { o.GPUs[0].Down = "hung" })
 		counted += c.joules
@@ -248,7 +247,7 @@ func TestReaping(t *testing.T) {
 // TestNoReapWithoutNotice fails every notice, or lets it succeed late: no tenant is reaped without a notice long enough
 // before, and the effect names its time.
 func TestNoReapWithoutNotice(t *testing.T) {
-	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
+	idle := func(o *Observation) { o.Tenants[2].Activity = sharing.Some(0.0) }
 	s := newScenario(t, nil)
 	s.mute = true
 	for _, p := range s.run(300, idle) {
@@ -266,7 +265,7 @@ func TestNoReapWithoutNotice(t *testing.T) {
 
 // TestHardlyWatchedIsNotIdle hides most of an hour in which something may have run.
 func TestHardlyWatchedIsNotIdle(t *testing.T) {
-	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
+	idle := func(o *Observation) { o.Tenants[2].Activity = sharing.Some(0.0) }
 	hidden := func(o *Observation) { o.Tenants[2].Activity = none() }
 	check := func(name string, list []Proposal) {
 		t.Helper()
@@ -278,7 +277,7 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 	}
 	s := newScenario(t, nil)
 	for range 30 { // known in 1 window of 10, the GPU 60% busy
-		busy := func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(60.0) }
+		busy := func(o *Observation) { o.GPUs[0].UtilPercent = sharing.Some(60.0) }
 		check("1 of 10", s.run(1, func(o *Observation) { idle(o); busy(o) }))
 		check("1 of 10", s.run(9, func(o *Observation) { hidden(o); busy(o) }))
 	}
@@ -319,13 +318,13 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow, load float64 // of the quiet TPOT; tokens a second
 		watts      float64
-		activity   telemetry.Optional[float64] // of the victim
+		activity   sharing.Optional[float64] // of the victim
 		withheld   string
 	}{
-		"slowed down":            {2, 100, 500, telemetry.Some(0.3), ""},
+		"slowed down":            {2, 100, 500, sharing.Some(0.3), ""},
 		"9.89e6 ms a token":      {9.89e6 / 12, 100, 500, none(), "sequences at once"},
 		"no load, 50 times":      {50, 0, 500, none(), "more than 3 times"},
-		"serves without the GPU": {2, 100, 500, telemetry.Some(0.0), "takes nothing"},
+		"serves without the GPU": {2, 100, 500, sharing.Some(0.0), "takes nothing"},
 		"the GPU does no more":   {2, 100, 300, none(), "no more than before"},
 		"infinite":               {math.Inf(1), 100, 500, none(), "not even an alarm"},
 	} {
@@ -342,14 +341,14 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 		var got *Proposal
 		for w := range 30 {
 			at := time.Duration(w+1) * time.Minute
-			tpot, load, watts, activity := expect.Value, 5.0, 300.0, telemetry.Some(0.3)
+			tpot, load, watts, activity := expect.Value, 5.0, 300.0, sharing.Some(0.3)
 			if w > 20 {
 				tpot, load, watts, activity = c.slow*expect.Value, 50, c.watts, c.activity
 			}
-			o := Observation{At: at, GPUs: []GPUSeen{{At: at, UtilPercent: telemetry.Some(60.0), Watts: telemetry.Some(watts)}}}
+			o := Observation{At: at, GPUs: []GPUSeen{{At: at, UtilPercent: sharing.Some(60.0), Watts: sharing.Some(watts)}}}
 			o.Tenants = []TenantSeen{
-				{At: at, TPOT: telemetry.Some(tpot), Activity: activity, Load: telemetry.Some(c.load)},
-				{At: at, Load: telemetry.Some(load)},
+				{At: at, TPOT: sharing.Some(tpot), Activity: activity, Load: sharing.Some(c.load)},
+				{At: at, Load: sharing.Some(load)},
 			}
 			for _, p := range g.Step(o) {
 				if got == nil {
@@ -396,13 +395,13 @@ func TestBudgetAndCoolDown(t *testing.T) {
 
 // The usual latency is learnt where nothing is predicted.
 func TestLearning(t *testing.T) {
-	s := newScenario(t, func(ts []Tenant) { ts[0].Expect = telemetry.Optional[profile.Interval]{} })
+	s := newScenario(t, func(ts []Tenant) { ts[0].Expect = sharing.Optional[profile.Interval]{} })
 	s.run(40, nil)
 	in, basis, ok := s.expected(0)
 	if !ok || basis != "learnt" || in.Value != 10 || in.High != 12.5 {
 		t.Fatalf("%+v %q %v", in, basis, ok)
 	}
-	got := s.run(3, func(o *Observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) })
+	got := s.run(3, func(o *Observation) { o.Tenants[0].TPOT = sharing.Some(20.0) })
 	if len(got) != 1 || got[0].Action != ActionKeep {
 		t.Fatalf("%+v", got)
 	}
@@ -415,10 +414,10 @@ func TestOneOnTwoGPUs(t *testing.T) {
 		blind  bool
 		reaps  int
 	}{
-		"both idle":           {TenantSeen{Activity: telemetry.Some(0.0), Pods: []string{"ml/train-0"}}, false, 1},
-		"one works":           {TenantSeen{Activity: telemetry.Some(0.8)}, false, 0},
+		"both idle":           {TenantSeen{Activity: sharing.Some(0.0), Pods: []string{"ml/train-0"}}, false, 1},
+		"one works":           {TenantSeen{Activity: sharing.Some(0.8)}, false, 0},
 		"one is unknown":      {TenantSeen{}, false, 0},
-		"one GPU is not seen": {TenantSeen{Activity: telemetry.Some(0.0)}, true, 0},
+		"one GPU is not seen": {TenantSeen{Activity: sharing.Some(0.0)}, true, 0},
 		"one part has ended":  {TenantSeen{Gone: true}, false, 1},
 	} {
 		train := Tenant{Name: "ml/train", Kind: decision.KindTraining, Holds: 1, MayReap: true, Workload: container.Pod{Namespace: "ml", Name: "train"}}
@@ -428,7 +427,7 @@ func TestOneOnTwoGPUs(t *testing.T) {
 		reaps := 0
 		for window := range 62 {
 			at := time.Duration(window+1) * time.Minute
-			o := Observation{At: at, GPUs: []GPUSeen{{At: at}, {At: at}}, Tenants: []TenantSeen{{Activity: telemetry.Some(0.0), Pods: []string{"ml/train-0"}}, c.second}}
+			o := Observation{At: at, GPUs: []GPUSeen{{At: at}, {At: at}}, Tenants: []TenantSeen{{Activity: sharing.Some(0.0), Pods: []string{"ml/train-0"}}, c.second}}
 			o.Tenants[0].At, o.Tenants[1].At = at, at
 			if c.blind {
 				o.GPUs[1].Down = "hung"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // TestSixLivesOneCap starts a guard six times, each time with a neighbour to cap: the cool-down outlives the program.
@@ -151,16 +151,16 @@ func lives(t *testing.T, windows int, seed uint64) (log string) {
 		at += time.Minute
 		list := s.run(1, func(o *Observation) {
 			if idle {
-				o.Tenants[2].Activity = telemetry.Some(0.0)
+				o.Tenants[2].Activity = sharing.Some(0.0)
 			}
 			if slow {
-				o.Tenants[0].TPOT, o.Tenants[1].Activity = telemetry.Some(20.0), telemetry.Some(share)
+				o.Tenants[0].TPOT, o.Tenants[1].Activity = sharing.Some(20.0), sharing.Some(share)
 			}
 			switch x := r.Float64(); {
 			case x < 0.02:
 				o.GPUs[0].At -= time.Duration(r.IntN(5)) * time.Minute
 			case x < 0.04:
-				o.GPUs[0].UtilPercent = telemetry.Some(0.0)
+				o.GPUs[0].UtilPercent = sharing.Some(0.0)
 			case x < 0.06:
 				o.Tenants[2].Activity = none()
 			}

@@ -31,7 +31,7 @@ func (c restless) Read(ctx context.Context, device int, group telemetry.Groups, 
 	}
 	err := c.Reader.Read(ctx, device, group, r)
 	if group&(telemetry.GroupProcesses|telemetry.GroupProcessUtil) != 0 {
-		r.Processes = append(r.Processes, telemetry.Process{PID: 1_000_000 + uint32(2*(since/(10*time.Minute))) + uint32(device), Name: "job", SMUtilPercent: telemetry.Some(5.0)})
+		r.Processes = append(r.Processes, telemetry.Process{PID: 1_000_000 + uint32(2*(since/(10*time.Minute))) + uint32(device), Name: "job", SMUtilPercent: sharing.Some(5.0)})
 	}
 	return err
 }
@@ -43,8 +43,8 @@ func TestThirtyDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 60, telemetry.MetricPowerWatts: 400}
 		day := telemetrytest.GPU{Loop: true, Phases: []telemetrytest.Phase{
-			{For: 18 * time.Hour, Figures: busy, Processes: []telemetry.Process{{PID: 1, SMUtilPercent: telemetry.Some(50.0)}, {PID: 2}}},
-			{For: 6 * time.Hour, Figures: busy, Processes: []telemetry.Process{{PID: 1, SMUtilPercent: telemetry.Some(30.0)}, {PID: 2, SMUtilPercent: telemetry.Some(20.0)}}},
+			{For: 18 * time.Hour, Figures: busy, Processes: []telemetry.Process{{PID: 1, SMUtilPercent: sharing.Some(50.0)}, {PID: 2}}},
+			{For: 6 * time.Hour, Figures: busy, Processes: []telemetry.Process{{PID: 1, SMUtilPercent: sharing.Some(30.0)}, {PID: 2, SMUtilPercent: sharing.Some(20.0)}}},
 		}}
 		base, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{day, day}})
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/cotenant/cotenant/decision"
@@ -31,7 +33,7 @@ type Tenant struct {
 	Load   profile.Load
 	// Expect is the interval of its TPOT in milliseconds with its neighbours, from
 	// a prediction of the owner; missing where the profiles predict it.
-	Expect telemetry.Optional[profile.Interval]
+	Expect sharing.Optional[profile.Interval]
 	// LimitMS is its objective for TPOT in milliseconds, 0 = none.
 	LimitMS float64 `yaml:"tpot_ms"`
 	// MayReap is the owner's written consent to lose the tenant's state.
@@ -76,12 +78,12 @@ type Observation struct {
 
 // GPUSeen holds a device's telemetry in a window.
 type GPUSeen struct {
-	At          time.Duration               `json:"at_ns"`          // of the newest reading
-	Down        string                      `json:"down,omitempty"` // why the device does not answer; "" when it does
-	UtilPercent telemetry.Optional[float64] `json:"util_percent,omitzero"`
-	Watts       telemetry.Optional[float64] `json:"watts,omitzero"`
+	At          time.Duration             `json:"at_ns"`          // of the newest reading
+	Down        string                    `json:"down,omitempty"` // why the device does not answer; "" when it does
+	UtilPercent sharing.Optional[float64] `json:"util_percent,omitzero"`
+	Watts       sharing.Optional[float64] `json:"watts,omitzero"`
 	// Joules is the device's energy counter: its growth over a time without readings shows whether anything ran.
-	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
+	Joules sharing.Optional[float64] `json:"joules,omitzero"`
 	// Others are processes that belong to no tenant.
 	Others []ProcessSeen `json:"others,omitempty"`
 }
@@ -98,13 +100,13 @@ type ProcessSeen struct {
 type TenantSeen struct {
 	At time.Duration `json:"at_ns"` // of the newest figure
 	// TPOT is the median time per output token over the window in milliseconds; missing where nothing was served.
-	TPOT telemetry.Optional[float64] `json:"tpot_ms,omitzero"`
+	TPOT sharing.Optional[float64] `json:"tpot_ms,omitzero"`
 	// Load is the rate that is asked of the tenant: tokens a second by its metrics page.
-	Load telemetry.Optional[float64] `json:"load,omitzero"`
+	Load sharing.Optional[float64] `json:"load,omitzero"`
 	// Activity is its share of the GPU's time, 0 to 1; missing where it is not known.
-	Activity telemetry.Optional[float64] `json:"activity,omitzero"`
-	Gone     bool                        `json:"gone,omitempty"` // it holds nothing at present
-	Pods     []string                    `json:"pods,omitempty"` // that it runs in, as namespace/pod
+	Activity sharing.Optional[float64] `json:"activity,omitzero"`
+	Gone     bool                      `json:"gone,omitempty"` // it holds nothing at present
+	Pods     []string                  `json:"pods,omitempty"` // that it runs in, as namespace/pod
 }
 
 // history has the last windows of a figure; a missing one is NaN.
@@ -135,7 +137,7 @@ func (h history) around(k int) (before, recent float64) {
 	return median(there(h[:cut])), stat.Mean(there(h[cut:]), nil)
 }
 
-func orNaN(v telemetry.Optional[float64]) float64 { return v.Or(math.NaN()) }
+func orNaN(v sharing.Optional[float64]) float64 { return v.Or(math.NaN()) }
 
 func median(list []float64) float64 {
 	if len(list) == 0 {
@@ -230,10 +232,10 @@ type deviceState struct {
 	lastAct   time.Duration // never = none
 	at        time.Duration // of the newest reading
 	blind     bool          // since then
-	joules    telemetry.Optional[float64]
+	joules    sharing.Optional[float64]
 	joulesAt  time.Duration
-	idleWatts telemetry.Optional[float64] // the least that it drew while nothing ran
-	busyWatts telemetry.Optional[float64] // and while something did
+	idleWatts sharing.Optional[float64] // the least that it drew while nothing ran
+	busyWatts sharing.Optional[float64] // and while something did
 	watts     history
 	util      history // percent
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/telemetry"
 )
 
@@ -109,12 +111,12 @@ func (g *Guard) together(o *Observation, i int) TenantSeen {
 		case all.Gone:
 			all = *seen
 		case !known || !both:
-			all.Activity = telemetry.Optional[float64]{}
+			all.Activity = sharing.Optional[float64]{}
 		default:
-			all.Activity = telemetry.Some(max(a, b))
+			all.Activity = sharing.Some(max(a, b))
 		}
 		if g.devices[g.tenants[k].GPU].blind {
-			all.Activity = telemetry.Optional[float64]{}
+			all.Activity = sharing.Optional[float64]{}
 		}
 		all.At = min(all.At, seen.At)
 	}
@@ -205,9 +207,9 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 	d.watts.add(orNaN(seen.Watts))
 	d.util.add(orNaN(seen.UtilPercent))
 	if util, ok := seen.UtilPercent.Get(); ok && util == 0 && known {
-		d.idleWatts = telemetry.Some(min(w, d.idleWatts.Or(w)))
+		d.idleWatts = sharing.Some(min(w, d.idleWatts.Or(w)))
 	} else if ok && known && util >= 10 {
-		d.busyWatts = telemetry.Some(min(w, d.busyWatts.Or(w)))
+		d.busyWatts = sharing.Some(min(w, d.busyWatts.Or(w)))
 	}
 	joules, counted := seen.Joules.Get()
 	if d.blind {

@@ -108,17 +108,17 @@ type deviceWindow struct {
 }
 
 // mean is the mean of readings; missing where there are none.
-func mean(values []float64) telemetry.Optional[float64] {
+func mean(values []float64) sharing.Optional[float64] {
 	if len(values) == 0 {
-		return telemetry.Optional[float64]{}
+		return sharing.Optional[float64]{}
 	}
-	return telemetry.Some(stat.Mean(values, nil))
+	return sharing.Some(stat.Mean(values, nil))
 }
 
 // pageWindow holds the readings of a tenant's metrics page since the last observation.
 type pageWindow struct {
 	tpot []float64
-	load telemetry.Optional[float64] // tokens a second
+	load sharing.Optional[float64] // tokens a second
 	at   time.Time
 }
 
@@ -212,7 +212,7 @@ func (w *watcher) scrape(ctx context.Context, i int, url string) {
 		if whole {
 			w.mu.Lock()
 			seen := &w.pages[i]
-			seen.at, seen.load = at, telemetry.Some(did.GenerationTokens.Or(0)/at.Sub(beforeAt).Seconds())
+			seen.at, seen.load = at, sharing.Some(did.GenerationTokens.Or(0)/at.Sub(beforeAt).Seconds())
 			if mean, ok := did.ITL.Mean(); ok {
 				seen.tpot = append(seen.tpot, 1e3*mean)
 			}
@@ -235,7 +235,7 @@ func (w *watcher) observe() Observation {
 	w.mu.Lock()
 	pages, devices := slices.Clone(w.pages), slices.Clone(w.devices)
 	for i := range w.pages {
-		w.pages[i].tpot, w.pages[i].load = nil, telemetry.Optional[float64]{}
+		w.pages[i].tpot, w.pages[i].load = nil, sharing.Optional[float64]{}
 	}
 	clear(w.devices)
 	for i, at := range w.sampled {
@@ -253,7 +253,7 @@ func (w *watcher) observe() Observation {
 		}
 		g.UtilPercent, g.Watts = mean(devices[i].util), mean(devices[i].watts)
 		if v, ok := w.Get(i, telemetry.MetricEnergyJoules); ok {
-			g.Joules = telemetry.Some(v)
+			g.Joules = sharing.Some(v)
 		}
 		list, ok := w.Processes(i)
 		if !ok {
@@ -271,11 +271,11 @@ func (w *watcher) observe() Observation {
 	for i := range o.Tenants {
 		t, page := &o.Tenants[i], &pages[lead(w.tenants, i)]
 		if unclear { // a share may be any tenant's, and any tenant may be there
-			t.Activity, t.Gone = telemetry.Optional[float64]{}, false
+			t.Activity, t.Gone = sharing.Optional[float64]{}, false
 		}
 		t.Load = page.load
 		if len(page.tpot) > 0 {
-			t.TPOT, t.At, t.Gone = telemetry.Some(median(page.tpot)), page.at.Sub(w.start), false
+			t.TPOT, t.At, t.Gone = sharing.Some(median(page.tpot)), page.at.Sub(w.start), false
 		}
 	}
 	return o
@@ -306,7 +306,7 @@ func (w *watcher) process(o *Observation, gpu int, p telemetry.Process, d *devic
 		t.Pods = append(t.Pods, name)
 	}
 	if known {
-		t.Activity = telemetry.Some(t.Activity.Or(0) + share)
+		t.Activity = sharing.Some(t.Activity.Or(0) + share)
 	}
 	return false
 }

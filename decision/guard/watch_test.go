@@ -69,7 +69,7 @@ func TestRun(t *testing.T) {
 		return map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: util, telemetry.MetricPowerWatts: 100 + 4*util}
 	}
 	processes := func(batch float64) []telemetry.Process {
-		return []telemetry.Process{{PID: 1, Name: "server", SMUtilPercent: telemetry.Some(30.0)}, {PID: 2, Name: "job", SMUtilPercent: telemetry.Some(batch)}}
+		return []telemetry.Process{{PID: 1, Name: "server", SMUtilPercent: sharing.Some(30.0)}, {PID: 2, Name: "job", SMUtilPercent: sharing.Some(batch)}}
 	}
 	reader, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
 		{For: quiet, Figures: figures(50), Processes: processes(20)},
@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 	}
 	c := &Config{GPUs: []layout.Device{{Mode: sharing.MechanismTimeSlicing}}, Tenants: []Tenant{
 		{Name: "a/chat", Kind: decision.KindOnlineInference, PIDs: []uint32{1}, Metrics: srv.URL,
-			Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
+			Expect: sharing.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
 		{Name: "b/job", Kind: decision.KindBatch, PIDs: []uint32{2}},
 	}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -85,8 +85,8 @@ func TestBuildWarnings(t *testing.T) {
 		{"graphs", nil, "on", "cuda-graphs"},
 		{"graphs perhaps", func(s *scenario) { s.workload("on").Framework = nil }, "on", "cuda-graphs"},
 		{"time-slicing has no limit", nil, "notebook", "no-memory-limit"},
-		{"fraction unknown", func(s *scenario) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", "fraction-unknown"},
-		{"node size", func(s *scenario) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", "node-size-unknown"},
+		{"fraction unknown", func(s *scenario) { s.workload("notebook").Memory = sharing.Some(sharing.MiB) }, "notebook", "fraction-unknown"},
+		{"node size", func(s *scenario) { s.fleet.Pools[0].GPUsPerNode = sharing.Optional[int]{} }, "prod-mig", "node-size-unknown"},
 		{"KAI enforces nothing", func(s *scenario) { s.deliver(sharing.DeliveryKAI) }, "notebook", "not-enforced"},
 		{"too many claims", func(s *scenario) {
 			s.deliver(sharing.DeliveryDRA)
@@ -139,8 +139,8 @@ func TestFractions(t *testing.T) {
 		{"the limit is divided by the processes", sharing.MechanismMPS, 40 * sharing.GiB, decision.Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
 		{"HAMi rewrites the total", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
 		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm", MemoryFraction: decision.Some(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
-		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm", MemoryFraction: decision.Some(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
+		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
+		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
 		{"exclusive is unchanged", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm"}, nil},
 		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "triton"}, nil},
 	} {
@@ -148,7 +148,7 @@ func TestFractions(t *testing.T) {
 		if usesMPS(c.m) {
 			need -= filter.ContextMemory
 		}
-		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: decision.Some(need), Framework: &c.fw}, nil, gpu, "w")
+		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: sharing.Some(need), Framework: &c.fw}, nil, gpu, "w")
 		if diff := cmp.Diff(c.want, new(builder).fractionArgs(m)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}

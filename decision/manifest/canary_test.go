@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
@@ -108,8 +110,8 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-func limit(ms int) profile.Optional[profile.Duration] {
-	return profile.Some(profile.Duration(time.Duration(ms) * time.Millisecond))
+func limit(ms int) sharing.Optional[profile.Duration] {
+	return sharing.Some(profile.Duration(time.Duration(ms) * time.Millisecond))
 }
 
 // TestCanaryOfAPlan: a service that a plan brings to a shared node gets a canary with the tenants of that node.

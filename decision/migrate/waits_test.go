@@ -128,7 +128,7 @@ func TestOtherDeliveries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other.Pools[0].Name, other.Pools[0].PricePerGPUHour = "b", decision.Some(dearer)
+		other.Pools[0].Name, other.Pools[0].PricePerGPUHour = "b", sharing.Some(dearer)
 		for i := range other.Today.Nodes {
 			n := &other.Today.Nodes[i]
 			n.Name, n.Pool = fmt.Sprint("m", i), "b"
@@ -145,7 +145,7 @@ func TestOtherDeliveries(t *testing.T) {
 // TestNoPrices: without prices GPUs are counted, and no money is stated.
 func TestNoPrices(t *testing.T) {
 	f := small(t, 2, "a Deployment 1 n0=1", "b Deployment 1 n1=1")
-	f.Pools[0].PricePerGPUHour = decision.Optional[cost.Money]{}
+	f.Pools[0].PricePerGPUHour = sharing.Optional[cost.Money]{}
 	p := made(t, f)
 	check(t, f, p)
 	text := strings.Join(p.Lines(true), "\n")

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -59,7 +61,7 @@ func fitOf(windows []window) *fitting {
 		waited = waited || w.Waiting.Or(0) > 0
 	}
 	if waited && most >= 1 {
-		f.Slots = profile.Some(int(most))
+		f.Slots = sharing.Some(int(most))
 	} else {
 		f.Unknown = append(f.Unknown, "the server's slots and what saturates it: nothing waited on any page")
 	}

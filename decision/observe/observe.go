@@ -125,19 +125,19 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 		Load: profile.Load{Rate: requests / seconds, Prompt: max(1, int(math.Round(prompt))),
 			Output: max(1, int(math.Round(output)))},
 		Run:      fmt.Sprintf("metrics of %.0f s", seconds),
-		Requests: profile.Some(int(requests)), Fit: &fit.ServingFit,
+		Requests: sharing.Some(int(requests)), Fit: &fit.ServingFit,
 	}
-	p.TokensPerS = profile.Some(all.GenerationTokens.Or(0) / seconds)
+	p.TokensPerS = sharing.Some(all.GenerationTokens.Or(0) / seconds)
 	each := cmp.Or(all.TPOT, all.ITL) // a request's mean, or where that is not exported the gap between two tokens
 	p.TTFT, p.E2E, p.TPOT = latency(all.TTFT), latency(all.E2E), latency(each)
 	// A histogram's buckets are wide compared with differences of times per token; its mean is exact.
 	if mean, ok := each.Mean(); ok {
-		p.TPOT.P50 = profile.Some(1e3 * mean)
-		p.TPOT.P90, p.TPOT.P95 = profile.Optional[float64]{}, profile.Optional[float64]{}
-		p.TPOT.P99 = profile.Some(max(1e3*mean, p.TPOT.P99.Or(0)))
+		p.TPOT.P50 = sharing.Some(1e3 * mean)
+		p.TPOT.P90, p.TPOT.P95 = sharing.Optional[float64]{}, sharing.Optional[float64]{}
+		p.TPOT.P99 = sharing.Some(max(1e3*mean, p.TPOT.P99.Or(0)))
 	}
 	if fit.StepAt.Value > 0 {
-		p.ITL = profile.LatencyMS{P50: profile.Some(min(fit.StepAt.Value, p.TPOT.P50.Or(math.Inf(1))))}
+		p.ITL = profile.LatencyMS{P50: sharing.Some(min(fit.StepAt.Value, p.TPOT.P50.Or(math.Inf(1))))}
 	}
 	return p, p.Validate()
 }
@@ -186,7 +186,7 @@ func count(h *serving.Histogram) uint64 {
 // latency reads a histogram of seconds: percentiles are interpolated within their bucket, evenly by the logarithm.
 func latency(h *serving.Histogram) (l profile.LatencyMS) {
 	for _, q := range []struct {
-		to *profile.Optional[float64]
+		to *sharing.Optional[float64]
 		of float64
 	}{{&l.P50, 0.5}, {&l.P90, 0.9}, {&l.P95, 0.95}, {&l.P99, 0.99}} {
 		b, ok := h.Quantile(q.of)
@@ -197,10 +197,10 @@ func latency(h *serving.Histogram) (l profile.LatencyMS) {
 		below, _ := h.AtMost(b.Low)
 		low := max(b.Low, b.High/10)
 		part := (q.of*float64(h.Count) - float64(below)) / float64(max(1, upTo-below))
-		*q.to = profile.Some(1e3 * low * math.Pow(b.High/low, min(max(part, 0), 1)))
+		*q.to = sharing.Some(1e3 * low * math.Pow(b.High/low, min(max(part, 0), 1)))
 	}
 	if mean, ok := h.Mean(); ok {
-		l.Mean = profile.Some(1e3 * mean)
+		l.Mean = sharing.Some(1e3 * mean)
 	}
 	return l
 }

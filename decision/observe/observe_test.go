@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -227,7 +229,7 @@ func TestRange(t *testing.T) {
 	answer := `{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(result, ",") + `]}}`
 	got := must.Get(serving.ParseRange(strings.NewReader(answer)))(t)
 	want := must.Get(serving.Parse(strings.NewReader(strings.Join(pages, ""))))(t)
-	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(profile.Optional[float64]{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(sharing.Optional[float64]{})); diff != "" {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"", "{", `{"status":"error","error":"x"}`, `{"status":"success","data":{"resultType":"matrix"}}`, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"vllm:x"},"values":[["a",1]]}]}}`} {

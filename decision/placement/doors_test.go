@@ -33,22 +33,22 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 	w := &decision.Workload{Name: "w", Kind: anyKind[rng.IntN(len(anyKind))], GPUs: 1 + rng.IntN(9)/7,
 		Tenant: fmt.Sprint("t", rng.IntN(3)), Replicas: decision.Replicas{Max: 1 + rng.IntN(4)}}
 	memory := sharing.Bytes(1+rng.IntN(48)) * sharing.GiB / 2
-	w.Memory = decision.Some(memory)
+	w.Memory = sharing.Some(memory)
 	if rng.IntN(4) > 0 {
-		w.GPUBusy = decision.Some(float64(rng.IntN(70)) / 100)
+		w.GPUBusy = sharing.Some(float64(rng.IntN(70)) / 100)
 	}
 	if rng.IntN(4) == 0 {
 		w.Isolation = decision.Isolation{Memory: sharing.Level(rng.IntN(6)), Fault: sharing.Level(rng.IntN(6))}
 	}
 	if rng.IntN(4) == 0 {
-		limit, solo := profile.Some(profile.Duration(1+rng.IntN(2e9))), profile.Some(profile.Duration(1+rng.IntN(1e9)))
+		limit, solo := sharing.Some(profile.Duration(1+rng.IntN(2e9))), sharing.Some(profile.Duration(1+rng.IntN(1e9)))
 		w.SLO.E2EP99 = limit
 		if rng.IntN(3) > 0 {
 			w.Solo.E2EP99 = solo
 		}
 	}
 	if rng.IntN(4) == 0 {
-		w.Framework = &decision.Framework{Name: []string{"vllm", "pytorch"}[rng.IntN(2)], Privileged: rng.IntN(2) == 0, MemoryFraction: decision.Some(0.9)}
+		w.Framework = &decision.Framework{Name: []string{"vllm", "pytorch"}[rng.IntN(2)], Privileged: rng.IntN(2) == 0, MemoryFraction: sharing.Some(0.9)}
 	}
 	if rng.IntN(20) == 0 {
 		w.Pool = "another"

@@ -11,7 +11,6 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -44,7 +43,7 @@ type Offer struct {
 	Score float64
 	// Slowdown is the worst that is predicted for the request or a neighbour of it. Unpredicted counts the tenants, the
 	// request included, without a prediction; 0 without a Slowdown where there are no neighbours.
-	Slowdown    profile.Optional[float64]
+	Slowdown    sharing.Optional[float64]
 	Unpredicted int
 	Mechanism   sharing.Mechanism // None without GPU
 	Profile     *mig.Profile      // of MIG
@@ -356,9 +355,9 @@ func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float6
 		return
 	}
 	w.bestFree = free
-	best.Score, best.Slowdown, best.Unpredicted = score, profile.Optional[float64]{}, unpredicted
+	best.Score, best.Slowdown, best.Unpredicted = score, sharing.Optional[float64]{}, unpredicted
 	if slowdown > 0 {
-		best.Slowdown = profile.Some(slowdown)
+		best.Slowdown = sharing.Some(slowdown)
 	}
 	best.Start, best.n = start, int8(len(gpus))
 	best.Mechanism, best.Profile, best.gpus = sharing.MechanismNone, nil, [MaxGPUs]uint8{}

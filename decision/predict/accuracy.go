@@ -22,8 +22,8 @@ type ErrorSummary struct {
 	P95Fraction  float64           `json:"p95"`
 	// CoverageFraction is the share of measurements within their 90% interval, and WidthFraction the intervals'
 	// mean width over their values. Both are missing for baselines, which have no intervals.
-	CoverageFraction profile.Optional[float64] `json:"coverage,omitzero"`
-	WidthFraction    profile.Optional[float64] `json:"width,omitzero"`
+	CoverageFraction sharing.Optional[float64] `json:"coverage,omitzero"`
+	WidthFraction    sharing.Optional[float64] `json:"width,omitzero"`
 }
 
 // ErrorsOf summarizes predictions against measurements by mechanism and metric. Throughput is compared in closed loops
@@ -56,7 +56,7 @@ func ErrorsOf(ms []Measured) []ErrorSummary {
 			n := float64(len(errs))
 			slices.Sort(errs)
 			out = append(out, ErrorSummary{mechanism, m, len(errs), sum / n, stats.NearestRank(errs, 0.5),
-				stats.NearestRank(errs, 0.95), profile.Some(inside / n), profile.Some(width / n)})
+				stats.NearestRank(errs, 0.95), sharing.Some(inside / n), sharing.Some(width / n)})
 		}
 	}
 	return out

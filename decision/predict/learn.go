@@ -78,7 +78,7 @@ func (e *errorsSeen) weighed(prior Residual) Residual {
 	return Residual{
 		Points: len(all), Series: len(e.needed),
 		HalfWidth: weighed(width, prior.HalfWidth, n),
-		Mean:      profile.Some(sum / n), P95: profile.Some(stats.NearestRank(e.relative, 0.95)),
+		Mean:      sharing.Some(sum / n), P95: sharing.Some(stats.NearestRank(e.relative, 0.95)),
 	}
 }
 

@@ -83,8 +83,8 @@ func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
 		rows := rowsOf(t, "h200-mixes-4.json")
 		for i := range rows {
 			if r := &rows[i]; r.Tenants == 1 && r.Mechanism == sharing.MechanismTimeSlicing {
-				for _, v := range []*profile.Optional[float64]{&r.TTFT.P50, &r.TTFT.P90, &r.TTFT.P95, &r.TTFT.P99} {
-					*v = profile.Some(slower * v.Or(0))
+				for _, v := range []*sharing.Optional[float64]{&r.TTFT.P50, &r.TTFT.P90, &r.TTFT.P95, &r.TTFT.P99} {
+					*v = sharing.Some(slower * v.Or(0))
 				}
 			}
 		}

@@ -53,7 +53,7 @@ type tenantModel struct {
 	isolated profile.Figures // of the isolated workload under the mechanism
 	// reference is the value that a slowdown is relative to.
 	reference float64
-	growth    profile.Optional[float64] // of the first token co-located, for each ms of a token's
+	growth    sharing.Optional[float64] // of the first token co-located, for each ms of a token's
 	// offered is the half-width of an open loop's offered load: chance gives another seed another number of requests.
 	offered float64
 	// widen is added to the intervals' half-widths in quadrature.

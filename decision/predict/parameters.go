@@ -30,7 +30,7 @@ type Parameter struct {
 	Basis  sharing.Basis `yaml:"basis,required" json:"basis"`
 	Source string        `yaml:"source" json:"source,omitempty"`
 	// Independent is the same quantity measured in another way, when it was.
-	Independent profile.Optional[float64] `yaml:"independent" json:"independent,omitzero"`
+	Independent sharing.Optional[float64] `yaml:"independent" json:"independent,omitzero"`
 }
 
 // Parameters are the constants of the models, each with a meaning, for one GPU model and driver.
@@ -92,8 +92,8 @@ type Residual struct {
 	// case left out where there is only one; absent for a prior.
 	Points int                       `yaml:"points" json:"points"`
 	Series int                       `yaml:"series" json:"series,omitempty"`
-	Mean   profile.Optional[float64] `yaml:"mean_error_fraction" json:"mean_error_fraction,omitzero"`
-	P95    profile.Optional[float64] `yaml:"p95_error_fraction" json:"p95_error_fraction,omitzero"`
+	Mean   sharing.Optional[float64] `yaml:"mean_error_fraction" json:"mean_error_fraction,omitzero"`
+	P95    sharing.Optional[float64] `yaml:"p95_error_fraction" json:"p95_error_fraction,omitzero"`
 }
 
 type residuals = map[profile.Metric]Residual
@@ -150,7 +150,7 @@ func NewPredictor() Predictor {
 	measured := func(d time.Duration, low, high float64) Parameter {
 		ms := inMillis(d)
 		return Parameter{Value: ms, Unit: "ms", Low: low, High: high, Basis: sharing.BasisMeasured,
-			Source: "cotenant-h200-quantum", Independent: profile.Some(ms)}
+			Source: "cotenant-h200-quantum", Independent: sharing.Some(ms)}
 	}
 	s := timeslice.H200()
 	q.Quantum, q.Switch = measured(s.Quantum, 0.2, 10), measured(s.Switch, 0.01, 1)

@@ -238,10 +238,10 @@ func TestSameSeedArrivesAlike(t *testing.T) {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		open := *group[1].TimeSlicing
-		open.Load = profile.Load{Server: 1, Rate: 2, Prompt: 128, Output: 64, Seed: profile.Some(7)}
-		open.Requests, open.TokensPerS = profile.Some(requests), profile.Some(6*64.0) // three times the rate
+		open.Load = profile.Load{Server: 1, Rate: 2, Prompt: 128, Output: 64, Seed: sharing.Some(7)}
+		open.Requests, open.TokensPerS = sharing.Some(requests), sharing.Some(6*64.0) // three times the rate
 		load := open.Load
-		load.Seed = profile.Some(seed)
+		load.Seed = sharing.Some(seed)
 		group[1] = profile.Solo{Server: group[1].Server, Load: load, TimeSlicing: &open}
 		p := predict.NewPredictor()
 		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, method))(t)
@@ -262,8 +262,8 @@ func TestCappedWorkStillReads(t *testing.T) {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		capped := *group[1].TimeSlicing
-		capped.Mechanism, capped.Server.SMPercent = sharing.MechanismMPS, profile.Some(10.0)
-		capped.SMFraction, capped.DRAMFraction, capped.GPUBusyFraction = profile.Some(0.05), profile.Some(dram), profile.Some(0.9)
+		capped.Mechanism, capped.Server.SMPercent = sharing.MechanismMPS, sharing.Some(10.0)
+		capped.SMFraction, capped.DRAMFraction, capped.GPUBusyFraction = sharing.Some(0.05), sharing.Some(dram), sharing.Some(0.9)
 		group[1] = profile.Solo{Server: capped.Server, Load: capped.Load, MPS: &capped}
 		p := predict.NewPredictor()
 		out := must.Get(p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm))(t)
@@ -331,8 +331,8 @@ func TestLessIsWider(t *testing.T) {
 	}
 	full := width(func(*profile.SoloProfile) {})
 	for name, change := range map[string]func(*profile.SoloProfile){
-		"no SM utilisation": func(q *profile.SoloProfile) { q.SMFraction = profile.Optional[float64]{} },
-		"few requests":      func(q *profile.SoloProfile) { q.Requests = profile.Some(3) },
+		"no SM utilisation": func(q *profile.SoloProfile) { q.SMFraction = sharing.Optional[float64]{} },
+		"few requests":      func(q *profile.SoloProfile) { q.Requests = sharing.Some(3) },
 		"another driver":    func(q *profile.SoloProfile) { q.Driver = "615.71.09" },
 	} {
 		if w := width(change); w <= full {
@@ -396,7 +396,7 @@ func TestSameInputSameBytes(t *testing.T) {
 }
 
 func TestSLO(t *testing.T) {
-	at := func(ms float64) profile.Optional[profile.Duration] { return profile.Some(profile.Duration(ms * 1e6)) }
+	at := func(ms float64) sharing.Optional[profile.Duration] { return sharing.Some(profile.Duration(ms * 1e6)) }
 	s := profile.SLO{TTFTP99: at(500), E2EP99: at(2000)}
 	if diff := cmp.Diff(map[profile.Metric]time.Duration{profile.MetricTTFTP99: 500 * time.Millisecond, profile.MetricE2EP99: 2 * time.Second}, maps.Collect(s.Limits())); diff != "" {
 		t.Error(diff)

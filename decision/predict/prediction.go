@@ -83,7 +83,7 @@ type Prediction struct {
 	// Turns is the number of time slices of a decode step; missing for MPS. OtherTurns is another that it may take, which
 	// puts the prediction off by a round: one counted nearly as often with a spinning neighbour, the number that its
 	// length implies, or that of a step within 8% of its length.
-	Turns, OtherTurns profile.Optional[int]
+	Turns, OtherTurns sharing.Optional[int]
 	// Notes are the reasons why the intervals are wider than usual.
 	Notes []string
 }

@@ -99,7 +99,7 @@ func (p Predictor) On(gpu, driver string) Predictor {
 		p.TimeSlicing, p.MPS = widened(p.TimeSlicing, by), widened(p.MPS, by)
 		for _, q := range p.Parameters.Named() {
 			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {
-				q.Basis, q.Independent = sharing.BasisTransferred, profile.Optional[float64]{}
+				q.Basis, q.Independent = sharing.BasisTransferred, sharing.Optional[float64]{}
 			}
 		}
 	}

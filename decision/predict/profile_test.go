@@ -73,13 +73,13 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 
 func TestProfilesFindWorkloads(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	s := must.Get(ps.Solo(profile.Server{Model: "1b"}, profile.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: profile.Some(9)}))(t)
+	s := must.Get(ps.Solo(profile.Server{Model: "1b"}, profile.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: sharing.Some(9)}))(t)
 	if s.TimeSlicing == nil || s.MPS == nil || !s.CapPercent.IsZero() {
 		t.Errorf("another server index and seed: %+v", s)
 	}
 	var err error
-	s, err = ps.Solo(profile.Server{Model: "1b", SMPercent: profile.Some(50.0)}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
-	if err != nil || s.CapPercent != profile.Some(50.0) || s.MPS == nil {
+	s, err = ps.Solo(profile.Server{Model: "1b", SMPercent: sharing.Some(50.0)}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	if err != nil || s.CapPercent != sharing.Some(50.0) || s.MPS == nil {
 		t.Errorf("a capped server: %+v, %v", s, err)
 	}
 	for _, l := range []profile.Load{{Concurrency: 5, Prompt: 128, Output: 64}, {Rate: 4, Prompt: 128, Output: 64}} {
@@ -87,7 +87,7 @@ func TestProfilesFindWorkloads(t *testing.T) {
 			t.Errorf("%s is found", l)
 		}
 	}
-	if _, err := ps.Solo(profile.Server{Model: "1b", Slots: profile.Some(8)}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
+	if _, err := ps.Solo(profile.Server{Model: "1b", Slots: sharing.Some(8)}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
 		t.Error("another server object is found")
 	}
 	var none profile.Profiles
@@ -99,9 +99,9 @@ func TestProfilesFindWorkloads(t *testing.T) {
 func TestMoreRequestsCount(t *testing.T) {
 	profiles := colocation(t).Profiles()
 	few, many := profiles[0], profiles[0]
-	fast := profile.Some(200.0)
-	few.Requests, few.TokensPerS = profile.Some(10), profile.Some(100.0)
-	many.Requests, many.TokensPerS = profile.Some(20), fast
+	fast := sharing.Some(200.0)
+	few.Requests, few.TokensPerS = sharing.Some(10), sharing.Some(100.0)
+	many.Requests, many.TokensPerS = sharing.Some(20), fast
 	for _, order := range [][]profile.SoloProfile{{few, many}, {many, few}} {
 		ps := must.Get(profile.NewProfiles(order...))(t)
 		s, err := ps.Solo(few.Server, few.Load)
@@ -118,7 +118,7 @@ func TestOneServerHasOneEngine(t *testing.T) {
 	unsaid, other, another := a, a, a
 	unsaid.Engine, other.Engine, another.Engine = "", "sglang", "sglang"
 	other.Load.Prompt++
-	another.Server.SMPercent, another.Mechanism = profile.Some(50.0), sharing.MechanismMPS
+	another.Server.SMPercent, another.Mechanism = sharing.Some(50.0), sharing.MechanismMPS
 	ps := must.Get(profile.NewProfiles(a, unsaid))(t)
 	err := ps.Add(other, another)
 	for _, want := range []string{"[0].engine", "[1].engine", "is sglang", "has vllm", "server.variant"} {
@@ -205,9 +205,9 @@ func FuzzParsePredictor(f *testing.F) {
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	scale := func(l *profile.LatencyMS, by float64) {
-		for _, v := range []*profile.Optional[float64]{&l.P50, &l.P90, &l.P95, &l.P99, &l.Mean} {
+		for _, v := range []*sharing.Optional[float64]{&l.P50, &l.P90, &l.P95, &l.P99, &l.Mean} {
 			if x, ok := v.Get(); ok {
-				*v = profile.Some(x * by)
+				*v = sharing.Some(x * by)
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func TestUnits(t *testing.T) {
 		"itl_ms.p50":   func(p *profile.SoloProfile, by float64) { scale(&p.ITL, by) },
 		"tpot_ms.p50":  func(p *profile.SoloProfile, by float64) { scale(&p.TPOT, 1e3); scale(&p.ITL, 1e3) },
 		"e2e_ms.p50":   func(p *profile.SoloProfile, by float64) { scale(&p.E2E, by) },
-		"tokens_per_s": func(p *profile.SoloProfile, by float64) { p.TokensPerS = profile.Some(p.TokensPerS.Or(0) * by) },
+		"tokens_per_s": func(p *profile.SoloProfile, by float64) { p.TokensPerS = sharing.Some(p.TokensPerS.Or(0) * by) },
 		"steps_per_s":  func(p *profile.SoloProfile, by float64) { scale(&p.Step, by) },
 	}
 	refused := map[string]int{}

@@ -20,24 +20,24 @@ import (
 func TestAnyProfile(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
-	wild := func(low, high float64) profile.Optional[float64] {
-		return profile.Some(low * math.Pow(high/low, rng.Float64()))
+	wild := func(low, high float64) sharing.Optional[float64] {
+		return sharing.Some(low * math.Pow(high/low, rng.Float64()))
 	}
-	maybe := func(v profile.Optional[float64]) profile.Optional[float64] {
+	maybe := func(v sharing.Optional[float64]) sharing.Optional[float64] {
 		if rng.IntN(3) == 0 {
-			return profile.Optional[float64]{}
+			return sharing.Optional[float64]{}
 		}
 		return v
 	}
-	share := func() profile.Optional[float64] { return maybe(profile.Some(rng.Float64())) }
+	share := func() sharing.Optional[float64] { return maybe(sharing.Some(rng.Float64())) }
 	random := func(m sharing.Mechanism) *profile.SoloProfile {
 		p := &profile.SoloProfile{Version: 1, Mechanism: m, Server: profile.Server{Model: "x"},
 			Load:        profile.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
 			Utilization: profile.Utilization{GPUBusyFraction: share(), SMFraction: share()}}
-		near := func(v float64) profile.Optional[float64] { return profile.Some(v * wild(0.02, 50).Or(0)) } // else it is refused
+		near := func(v float64) sharing.Optional[float64] { return sharing.Some(v * wild(0.02, 50).Or(0)) } // else it is refused
 		p.ITL.P50 = wild(1e-5, 1e4)
 		p.TPOT = profile.LatencyMS{P50: near(p.ITL.P50.Or(0)), Mean: maybe(wild(1e-6, 1e6))}
-		p.E2E = profile.LatencyMS{P50: near(float64(p.Load.Output) * p.TPOT.P50.Or(0)), P99: maybe(profile.Some(1e9))}
+		p.E2E = profile.LatencyMS{P50: near(float64(p.Load.Output) * p.TPOT.P50.Or(0)), P99: maybe(sharing.Some(1e9))}
 		p.TokensPerS = near(1e3 * float64(p.Load.Concurrency*p.Load.Output) / p.E2E.P50.Or(0))
 		if rng.IntN(2) == 0 {
 			p.Load.Concurrency, p.Load.Rate = 0, wild(1e-3, 1e5).Or(0)
@@ -47,11 +47,11 @@ func TestAnyProfile(t *testing.T) {
 			step := p.ITL.P50.Or(0)
 			prefill := step * wild(0.1, 50).Or(0)
 			cycle := float64(p.Load.Output-1)*step + float64(c)*prefill + 1
-			p.TokensPerS = profile.Some(1e3 * float64(c) * float64(p.Load.Output) / cycle)
-			p.E2E.P50 = profile.Some(cycle)
+			p.TokensPerS = sharing.Some(1e3 * float64(c) * float64(p.Load.Output) / cycle)
+			p.E2E.P50 = sharing.Some(cycle)
 		}
-		p.TokensPerS = profile.Some(min(1e9, p.TokensPerS.Or(0)))
-		p.E2E.P50 = profile.Some(min(1e9, p.E2E.P50.Or(0)))
+		p.TokensPerS = sharing.Some(min(1e9, p.TokensPerS.Or(0)))
+		p.E2E.P50 = sharing.Some(min(1e9, p.E2E.P50.Or(0)))
 		return p
 	}
 	p := predict.NewPredictor()

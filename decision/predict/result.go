@@ -76,9 +76,9 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 	}
 	if by == sharing.MechanismTimeSlicing {
 		sliceCount, other, _ := p.slicesOf(t)
-		out.Turns = profile.Some(sliceCount)
+		out.Turns = sharing.Some(sliceCount)
 		if other > 0 {
-			out.OtherTurns = profile.Some(other)
+			out.OtherTurns = sharing.Some(other)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
@@ -29,7 +31,7 @@ func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 	before := held()
 	for i := range files[2] {
 		if r := &files[2][i]; r.Tenants > 1 {
-			r.Outcome = profile.Outcome{TPOT: profile.LatencyMS{P50: profile.Some(50.0)}, TokensPerS: profile.Some(1.0)}
+			r.Outcome = profile.Outcome{TPOT: profile.LatencyMS{P50: sharing.Some(50.0)}, TokensPerS: sharing.Some(1.0)}
 		}
 	}
 	if after := held(); len(before) != 30 || !slices.Equal(before, after) {

@@ -40,7 +40,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
 		for i := range rows {
-			rows[i].SlicesPerStep = profile.Optional[float64]{}
+			rows[i].SlicesPerStep = sharing.Optional[float64]{}
 		}
 		before, guessed := wrong(method)
 		if guessed.OtherTurns.IsZero() {
@@ -48,11 +48,11 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 		}
 		for i := range rows {
 			if r := &rows[i]; r.Case == "solo-chat" && r.Mechanism == sharing.MechanismTimeSlicing {
-				r.SlicesPerStep = profile.Some(1.85) // as counted on an H100 with the same load
+				r.SlicesPerStep = sharing.Some(1.85) // as counted on an H100 with the same load
 			}
 		}
 		after, counted := wrong(method)
-		if counted.Turns != profile.Some(2) || counted.OtherTurns != profile.Some(1) { // which its length says
+		if counted.Turns != sharing.Some(2) || counted.OtherTurns != sharing.Some(1) { // which its length says
 			t.Errorf("%s: %v turns, or %v", method, counted.Turns, counted.OtherTurns)
 		}
 		if before < 0.1 || after > 0.05 {
@@ -69,19 +69,19 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		own := *group[0].TimeSlicing
-		own.ITL.P50, own.SlicesPerStep = profile.Some(2.12), profile.Some(sliceCount)
+		own.ITL.P50, own.SlicesPerStep = sharing.Some(2.12), sharing.Some(sliceCount)
 		group[0].TimeSlicing = &own
 		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, method))(t)
 		return out[0]
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
-		if got := on(1.4, method); got.Turns != profile.Some(1) || got.OtherTurns != profile.Some(2) {
+		if got := on(1.4, method); got.Turns != sharing.Some(1) || got.OtherTurns != sharing.Some(2) {
 			t.Errorf("%s: 1.4 turns are %v, or %v", method, got.Turns, got.OtherTurns)
 		}
-		if got := on(0.6, method); got.Turns != profile.Some(1) || !got.OtherTurns.IsZero() {
+		if got := on(0.6, method); got.Turns != sharing.Some(1) || !got.OtherTurns.IsZero() {
 			t.Errorf("%s: 0.6 turns are %v, or %v", method, got.Turns, got.OtherTurns)
 		}
-		if got := on(9, method); got.Turns == profile.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 slices") {
+		if got := on(9, method); got.Turns == sharing.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 slices") {
 			t.Errorf("%s: 9 turns of a step of one slice are believed: %v, %q", method, got.Turns, got.Notes)
 		}
 		p1, p2 := on(1, method), on(2, method)
@@ -103,7 +103,7 @@ func TestH100FromAProbe(t *testing.T) {
 	rows := rowsOf(t, "h100-colocation.json")
 	for i := range rows {
 		if v, ok := countedTurns[rows[i].Case]; ok && rows[i].Mechanism == sharing.MechanismTimeSlicing {
-			rows[i].SlicesPerStep = profile.Some(v)
+			rows[i].SlicesPerStep = sharing.Some(v)
 		}
 	}
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04")
@@ -158,14 +158,14 @@ func TestTurnsAreChecked(t *testing.T) {
 	rows := colocation(t)
 	for _, bad := range []float64{-1, 0, 1e9, math.NaN()} {
 		q := rows.Profiles()[0]
-		q.SlicesPerStep = profile.Some(bad)
+		q.SlicesPerStep = sharing.Some(bad)
 		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "turns: must lie between 0.01") {
 			t.Errorf("%v turns: %v", bad, err)
 		}
 	}
 	for _, bad := range []float64{-1, 1e9, math.NaN()} {
 		q := rows.Profiles()[0]
-		q.TTFTGrowth = profile.Some(bad)
+		q.TTFTGrowth = sharing.Some(bad)
 		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "ttft_growth: must lie between 0") {
 			t.Errorf("growth %v: %v", bad, err)
 		}
@@ -199,9 +199,9 @@ func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
 			v, _ := m.Prediction.Get(profile.MetricTPOTP50)
 			got, _ := r.Metric(profile.MetricTPOTP50)
 			sliceCount, other := m.Prediction.Turns, m.Prediction.OtherTurns
-			want := [2]profile.Optional[int]{profile.Some(2), profile.Some(1)}
+			want := [2]sharing.Optional[int]{sharing.Some(2), sharing.Some(1)}
 			if r.Case == "i-1b-1b" {
-				want = [2]profile.Optional[int]{profile.Some(1), profile.Some(2)}
+				want = [2]sharing.Optional[int]{sharing.Some(1), sharing.Some(2)}
 			}
 			if sliceCount != want[0] || other != want[1] {
 				t.Errorf("%s, %s: %v turns, or %v", method, r.Case, sliceCount, other)

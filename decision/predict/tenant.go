@@ -79,7 +79,7 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	if p.Fit != nil {
 		d.From = sharing.BasisFitted
 	}
-	for k, v := range [LatencyCount]profile.Optional[float64]{p.TTFT.P99, p.TPOT.P99, p.E2E.P99} {
+	for k, v := range [LatencyCount]sharing.Optional[float64]{p.TTFT.P99, p.TPOT.P99, p.E2E.P99} {
 		ms, _ := optional.Positive(v)
 		d.Isolated[k] = ms / 1e3
 	}

@@ -20,7 +20,7 @@ func gpuRow(t *testing.T, name string) *sharing.GPU {
 // A GPU with less bandwidth or a lower peak rate is slower, by a less certain factor.
 func TestFromProfile(t *testing.T) {
 	p := &profile.SoloProfile{}
-	p.TTFT.P99, p.TPOT.P99, p.E2E.P99 = profile.Some(10.0), profile.Some(5.0), profile.Some(400.0)
+	p.TTFT.P99, p.TPOT.P99, p.E2E.P99 = sharing.Some(10.0), sharing.Some(5.0), sharing.Some(400.0)
 	solo := &profile.Solo{TimeSlicing: p}
 	h200, l4 := gpuRow(t, "H200"), gpuRow(t, "L4")
 	same, ok := predict.FromProfile(solo, h200, h200, true, 2)

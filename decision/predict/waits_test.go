@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
 )
@@ -34,7 +36,7 @@ func TestStepsBesideOthers(t *testing.T) {
 		u.host = 0.02*u.step + 0.005*u.batch
 		u.gpu = u.step - u.host
 		p := NewPredictor()
-		u.findWaits(&p, &profile.SoloProfile{Utilization: profile.Utilization{GPUBusyFraction: profile.Some(v[7] / 100), DRAMFraction: profile.Some(v[8] / 100)}}, v[4]/100)
+		u.findWaits(&p, &profile.SoloProfile{Utilization: profile.Utilization{GPUBusyFraction: sharing.Some(v[7] / 100), DRAMFraction: sharing.Some(v[8] / 100)}}, v[4]/100)
 		key := [2]string{r[0], r[1]}
 		cases[key] = append(cases[key], u)
 	}

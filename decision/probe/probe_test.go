@@ -223,10 +223,10 @@ func TestPredictor(t *testing.T) {
 		Measured: []probe.Measurement{{Name: "quantum", Value: 2.2, Unit: "ms", What: "turns"}, {Name: "switch", Value: 0.2}, {Name: "lone_step_cost", Value: 0.01}}}
 	p := must.Get(r.Predictor(predict.NewPredictor()))(t)
 	must.Do(t, p.Validate())
-	if q := p.Parameters.Quantum; p.GPU != "H100 80GB HBM3" || p.Driver != "580.159.04" || q.Value != 2.2 || q.Basis != sharing.BasisMeasured || q.Independent != profile.Some(2.2) || q.Source != "probe: turns" {
+	if q := p.Parameters.Quantum; p.GPU != "H100 80GB HBM3" || p.Driver != "580.159.04" || q.Value != 2.2 || q.Basis != sharing.BasisMeasured || q.Independent != sharing.Some(2.2) || q.Source != "probe: turns" {
 		t.Errorf("%s with %s: %+v", p.GPU, p.Driver, q)
 	}
-	if q, was := p.Parameters.LoneStepCost, predict.NewPredictor().Parameters.LoneStepCost; q.Value != was.Value || q.Basis == sharing.BasisMeasured || q.Independent != profile.Some(0.01) {
+	if q, was := p.Parameters.LoneStepCost, predict.NewPredictor().Parameters.LoneStepCost; q.Value != was.Value || q.Basis == sharing.BasisMeasured || q.Independent != sharing.Some(0.01) {
 		t.Errorf("the cost of MPS: %+v", q)
 	}
 	base := predict.NewPredictor()

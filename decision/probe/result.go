@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -73,7 +72,7 @@ func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 		if q == nil {
 			continue
 		}
-		q.Independent = profile.Some(m.Value)
+		q.Independent = sharing.Some(m.Value)
 		switch {
 		case m.Name != quantumKey && m.Name != switchKey:
 		case m.Value < q.Low || m.Value > q.High:

@@ -32,11 +32,11 @@ type Workload struct {
 	Monthly string `json:"monthly,omitempty"`
 	// Busy is the measured mean share of a whole GPU, Memory the most in use; with Together set they are of whole GPUs
 	// that others use too.
-	Busy     decision.Optional[float64]       `json:"busy,omitzero"`
-	Memory   decision.Optional[sharing.Bytes] `json:"memory,omitzero"`
-	Together bool                             `json:"together,omitempty"`
-	Verdict  string                           `json:"verdict"` // moves, shares, kept or open
-	Why      string                           `json:"why"`
+	Busy     sharing.Optional[float64]       `json:"busy,omitzero"`
+	Memory   sharing.Optional[sharing.Bytes] `json:"memory,omitzero"`
+	Together bool                            `json:"together,omitempty"`
+	Verdict  string                          `json:"verdict"` // moves, shares, kept or open
+	Why      string                          `json:"why"`
 
 	of     *decision.Workload
 	micros int64
@@ -77,7 +77,7 @@ type Money struct {
 	// IdleNodes is the part of Idle on nodes of which no GPU is held.
 	IdleNodes string `json:"idle_nodes,omitempty"`
 	// Decided is the share of Today that is not open.
-	Decided decision.Optional[float64] `json:"decided,omitzero"`
+	Decided sharing.Optional[float64] `json:"decided,omitzero"`
 }
 
 // Review is the answer about a cluster.
@@ -319,7 +319,7 @@ func (r *Review) add() {
 		r.Money.Currency = r.currency
 	}
 	if today > 0 {
-		r.Money.Decided = decision.Some(float64(today-sums[verdictOpen]) / float64(today))
+		r.Money.Decided = sharing.Some(float64(today-sums[verdictOpen]) / float64(today))
 	}
 }
 

@@ -317,7 +317,7 @@ func costTable(runs []runCosts) string {
 // costTexts are the costs of input, output and good tokens: rounded to three decimals, "-" where one is missing.
 func costTexts(c cost.TokenCosts) []string {
 	var out []string
-	for _, o := range []cost.Optional[cost.Money]{c.Input, c.Output, c.Good} {
+	for _, o := range []sharing.Optional[cost.Money]{c.Input, c.Output, c.Good} {
 		if m, ok := o.Get(); ok {
 			out = append(out, m.Round(3).String())
 		} else {

@@ -72,10 +72,10 @@ type copiesReport struct {
 }
 
 func (c *copiesConfig) flags(fl *flag.FlagSet) {
-	fraction := func(name, usage string, to *profile.Optional[float64]) {
+	fraction := func(name, usage string, to *sharing.Optional[float64]) {
 		fl.Func(name, usage, func(text string) error {
 			v, err := strconv.ParseFloat(text, 64)
-			*to = profile.Some(v)
+			*to = sharing.Some(v)
 			return err
 		})
 	}

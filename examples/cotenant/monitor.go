@@ -280,7 +280,7 @@ func writeReport(w io.Writer, r *telemetry.Report) error {
 		for _, s := range telemetry.States() {
 			fmt.Fprintf(t, "%.2f\t", g.HoursByState[s])
 		}
-		for _, joules := range []telemetry.Optional[float64]{g.Energy.IntegratedJoules, g.Energy.CounterJoules} {
+		for _, joules := range []sharing.Optional[float64]{g.Energy.IntegratedJoules, g.Energy.CounterJoules} {
 			kwh := "-"
 			if j, ok := joules.Get(); ok {
 				kwh = fmt.Sprintf("%.2f", j/3.6e6)

@@ -109,26 +109,26 @@ func (n *node) observe(ctx context.Context, at time.Duration) guard.Observation 
 			for _, p := range r.Processes {
 				there[p.PID], share[p.PID] = true, p.SMUtilPercent.Or(0)/100
 			}
-			for m, to := range map[telemetry.Metric]*telemetry.Optional[float64]{
+			for m, to := range map[telemetry.Metric]*sharing.Optional[float64]{
 				telemetry.MetricGPUUtilPercent: &seen.UtilPercent, telemetry.MetricPowerWatts: &seen.Watts,
 				telemetry.MetricEnergyJoules: &seen.Joules,
 			} {
 				if v, ok := r.Get(m); ok {
-					*to = telemetry.Some(v)
+					*to = sharing.Some(v)
 				}
 			}
 		}
 	}
 	for k, t := range n.config.Tenants {
 		pid := t.PIDs[0]
-		o.Tenants[k] = guard.TenantSeen{At: at, Gone: !there[pid] || t.Name == n.gone, Activity: telemetry.Some(share[pid])}
+		o.Tenants[k] = guard.TenantSeen{At: at, Gone: !there[pid] || t.Name == n.gone, Activity: sharing.Some(share[pid])}
 	}
 	if chat := &o.Tenants[0]; share[chatPID] > 0 {
 		tpot := n.isolated
 		if there[batchPID] && n.moved == "" {
 			tpot = n.slow
 		}
-		chat.TPOT = telemetry.Some(tpot * math.Exp(0.02*n.noise.NormFloat64()))
+		chat.TPOT = sharing.Some(tpot * math.Exp(0.02*n.noise.NormFloat64()))
 	}
 	return o
 }

@@ -90,8 +90,8 @@ type predictRow struct {
 	Predicted  map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
 	Actual     map[profile.Metric]float64          `json:"actual,omitempty"`
 	Slowdown   *profile.Interval                   `json:"slowdown,omitempty"`
-	Turns      profile.Optional[int]               `json:"turns,omitzero"`
-	OtherTurns profile.Optional[int]               `json:"other_turns,omitzero"`
+	Turns      sharing.Optional[int]               `json:"turns,omitzero"`
+	OtherTurns sharing.Optional[int]               `json:"other_turns,omitzero"`
 	Notes      []string                            `json:"notes,omitempty"`
 	Unknown    string                              `json:"unknown,omitempty"` // why there is no prediction
 }

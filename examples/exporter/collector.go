@@ -15,7 +15,6 @@ import (
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
@@ -153,7 +152,7 @@ func (c *collector) live(o out, v *view, now *ledger.Status) {
 		}
 		for _, g := range []struct {
 			name string
-			v    telemetry.Optional[float64]
+			v    sharing.Optional[float64]
 		}{{"cotenant_gpu_power_watts", d.Watts}, {"cotenant_gpu_memory_used_bytes", d.MemUsed},
 			{"cotenant_gpu_memory_total_bytes", d.MemTotal}} {
 			if x, ok := g.v.Get(); ok {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -91,7 +93,7 @@ func (k *kubelet) Slots(ctx context.Context) (map[container.Device]int, error) {
 		var offered container.Allocation
 		take(&offered, c.GetDeviceIds()...)
 		for _, d := range offered.Devices {
-			d.Replica = container.Optional[int]{}
+			d.Replica = sharing.Optional[int]{}
 			out[d]++
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -78,8 +80,8 @@ func TestKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []container.Allocation{
-		{Pod: container.Pod{Namespace: "shop", Name: "web", Container: "c"}, Devices: []container.Device{{UUID: uuid, Replica: container.Some(2)}}},
-		{Pod: container.Pod{Namespace: "lab", Name: "train", Container: "c"}, Devices: []container.Device{{Minor: container.Some(3)}}},
+		{Pod: container.Pod{Namespace: "shop", Name: "web", Container: "c"}, Devices: []container.Device{{UUID: uuid, Replica: sharing.Some(2)}}},
+		{Pod: container.Pod{Namespace: "lab", Name: "train", Container: "c"}, Devices: []container.Device{{Minor: sharing.Some(3)}}},
 		{Pod: container.Pod{Namespace: "lab", Name: "slice", Container: "c"}, Devices: []container.Device{{UUID: "MIG-" + uuid[4:]}}, Unknown: []string{"what is this?"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -105,15 +105,15 @@ func simPhase(gpu, step int) telemetrytest.Phase {
 		if s.gpu != gpu {
 			continue
 		}
-		q, busy := telemetry.Process{PID: s.pid(), Name: s.app, Memory: telemetry.Some(8 * sharing.GiB)}, s.busy(step)
+		q, busy := telemetry.Process{PID: s.pid(), Name: s.app, Memory: sharing.Some(8 * sharing.GiB)}, s.busy(step)
 		if s.slices > 0 {
 			instances++
-			q.GPUInstance = telemetry.Some(instances)
+			q.GPUInstance = sharing.Some(instances)
 			p.Instances = append(p.Instances, telemetrytest.Instance{ID: instances, ComputeSlices: s.slices,
 				Figures: map[telemetry.Metric]float64{telemetry.MetricGraphicsUtilPercent: 100 * busy}})
 			busy *= float64(s.slices) / 7
 		} else if busy > 0 && !isMPS(gpu) {
-			q.SMUtilPercent = telemetry.Some(100 * busy)
+			q.SMUtilPercent = sharing.Some(100 * busy)
 		}
 		if sum += busy; s.runs(step) {
 			p.Processes = append(p.Processes, q)
@@ -129,7 +129,7 @@ func simPhase(gpu, step int) telemetrytest.Phase {
 	p.Figures[telemetry.MetricGPUUtilPercent], p.Figures[telemetry.MetricSMUtilPercent] = 100*sum, 55*sum
 	if isMPS(gpu) { // the driver charges the server with its clients' work
 		p.Processes = append(p.Processes, telemetry.Process{PID: simServer(gpu), Name: "nvidia-cuda-mps-server",
-			Memory: telemetry.Some(30 * sharing.MiB), SMUtilPercent: telemetry.Some(100 * sum)})
+			Memory: sharing.Some(30 * sharing.MiB), SMUtilPercent: sharing.Some(100 * sum)})
 	}
 	return p
 }
@@ -203,9 +203,9 @@ func (n *simNode) Allocations(context.Context) (out []container.Allocation, err 
 func (s *simSlot) device(n int) container.Device {
 	d := container.Device{UUID: simUUID(s.gpu)}
 	if s.slices > 0 {
-		d.GPUInstance = telemetry.Some(4 - s.slices) // the instances are of 3, 2 and 1 slices
+		d.GPUInstance = sharing.Some(4 - s.slices) // the instances are of 3, 2 and 1 slices
 	} else if s.gpu > 1 && s.gpu < simMIG {
-		d.Replica = telemetry.Some(n)
+		d.Replica = sharing.Some(n)
 	}
 	return d
 }
@@ -214,7 +214,7 @@ func (n *simNode) Slots(context.Context) (map[container.Device]int, error) {
 	out := map[container.Device]int{}
 	for i := range simSlots {
 		d := simSlots[i].device(0)
-		d.Replica = container.Optional[int]{}
+		d.Replica = sharing.Optional[int]{}
 		out[d]++
 	}
 	return out, nil

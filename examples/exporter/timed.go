@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cotenant/cotenant/telemetry"
@@ -57,9 +59,9 @@ const (
 // processList is a device's last list of processes.
 type processList struct {
 	list   []telemetry.Process
-	used   int                         // how often
-	memory telemetry.Optional[float64] // in use on the device when it was made
-	stale  bool                        // something has changed since
+	used   int                       // how often
+	memory sharing.Optional[float64] // in use on the device when it was made
+	stale  bool                      // something has changed since
 }
 
 func newTimed(r telemetry.Reader, wantsGPM func(device int) bool) *timed {
@@ -158,7 +160,7 @@ func (t *timed) note(device int, group telemetry.Groups, r *telemetry.Reading, e
 		if err == nil {
 			p = &processList{list: slices.Clone(r.Processes), used: 1}
 			if v, ok := r.Get(telemetry.MetricMemUsedBytes); ok { // of the same cheap reading
-				p.memory = telemetry.Some(v)
+				p.memory = sharing.Some(v)
 			}
 			t.last[device] = p
 		}

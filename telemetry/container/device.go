@@ -7,16 +7,10 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Device is a GPU, a MIG device or a replica of either, as a device plugin
 // names it. Exactly one of UUID, Index and Minor is there.
@@ -24,11 +18,11 @@ type Device struct {
 	// UUID is "GPU-…" or "MIG-…". For the ids of MIG devices that drivers
 	// before 470 gave it is the GPU's, and GPUInstance is set.
 	UUID        string
-	Index       Optional[int] // the GPU's number in NVML, where the plugin goes by it
-	Minor       Optional[int] // the GPU's minor number (/dev/nvidia1), which on many hosts is not its index
-	GPUInstance Optional[int] // the MIG GPU instance, where the id names it
-	Start       Optional[int] // the memory slice at which the MIG instance begins, where the id names that
-	Replica     Optional[int] // which of the shares of a shared device it is
+	Index       sharing.Optional[int] // the GPU's number in NVML, where the plugin goes by it
+	Minor       sharing.Optional[int] // the GPU's minor number (/dev/nvidia1), which on many hosts is not its index
+	GPUInstance sharing.Optional[int] // the MIG GPU instance, where the id names it
+	Start       sharing.Optional[int] // the memory slice at which the MIG instance begins, where the id names that
+	Replica     sharing.Optional[int] // which of the shares of a shared device it is
 }
 
 var (
@@ -82,12 +76,12 @@ func DeviceForm(id string) string {
 }
 
 // number reads digits; it is missing where there are none or too many.
-func number(digits string) Optional[int] {
+func number(digits string) sharing.Optional[int] {
 	n, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return Optional[int]{}
+		return sharing.Optional[int]{}
 	}
-	return Some(int(n))
+	return sharing.Some(int(n))
 }
 
 // Allocation lists the devices that a container was given, used or not, by the kubelet's pod-resources API.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // node is a host's files.
@@ -168,22 +170,22 @@ func TestParseDevice(t *testing.T) {
 	const uuid = "GPU-8f2b1c3d-0000-1111-2222-333344445555"
 	for id, want := range map[string]Device{
 		uuid:                        {UUID: uuid},
-		uuid + "::3":                {UUID: uuid, Replica: Some(3)},
-		uuid + "-3":                 {UUID: uuid, Replica: Some(3)},
+		uuid + "::3":                {UUID: uuid, Replica: sharing.Some(3)},
+		uuid + "-3":                 {UUID: uuid, Replica: sharing.Some(3)},
 		"MIG-" + uuid[4:]:           {UUID: "MIG-" + uuid[4:]},
-		"MIG-" + uuid[4:] + "::0":   {UUID: "MIG-" + uuid[4:], Replica: Some(0)},
-		"MIG-" + uuid + "/3/0":      {UUID: uuid, GPUInstance: Some(3)},
-		"MIG-" + uuid + "/13/0::12": {UUID: uuid, GPUInstance: Some(13), Replica: Some(12)},
-		"2":                         {Index: Some(2)},
-		"0:1":                       {Index: Some(0)},
-		"2::1":                      {Index: Some(2), Replica: Some(1)},
-		"nvidia1":                   {Minor: Some(1)},
-		"nvidia1/gi3":               {Minor: Some(1), GPUInstance: Some(3)},
-		"nvidia0/vgpu1":             {Minor: Some(0), Replica: Some(1)},
-		"gpu-5":                     {Minor: Some(5)},
-		"gpu-0-mig-9-4-1":           {Minor: Some(0), Start: Some(4)},
-		"gpu-1-mig-1g10gb-19-2":     {Minor: Some(1), Start: Some(2)},
-		"gpu-1-mig-1g.10gb+me-20-6": {Minor: Some(1), Start: Some(6)},
+		"MIG-" + uuid[4:] + "::0":   {UUID: "MIG-" + uuid[4:], Replica: sharing.Some(0)},
+		"MIG-" + uuid + "/3/0":      {UUID: uuid, GPUInstance: sharing.Some(3)},
+		"MIG-" + uuid + "/13/0::12": {UUID: uuid, GPUInstance: sharing.Some(13), Replica: sharing.Some(12)},
+		"2":                         {Index: sharing.Some(2)},
+		"0:1":                       {Index: sharing.Some(0)},
+		"2::1":                      {Index: sharing.Some(2), Replica: sharing.Some(1)},
+		"nvidia1":                   {Minor: sharing.Some(1)},
+		"nvidia1/gi3":               {Minor: sharing.Some(1), GPUInstance: sharing.Some(3)},
+		"nvidia0/vgpu1":             {Minor: sharing.Some(0), Replica: sharing.Some(1)},
+		"gpu-5":                     {Minor: sharing.Some(5)},
+		"gpu-0-mig-9-4-1":           {Minor: sharing.Some(0), Start: sharing.Some(4)},
+		"gpu-1-mig-1g10gb-19-2":     {Minor: sharing.Some(1), Start: sharing.Some(2)},
+		"gpu-1-mig-1g.10gb+me-20-6": {Minor: sharing.Some(1), Start: sharing.Some(6)},
 	} {
 		if got, err := ParseDevice(id); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", id, got, err)

@@ -89,7 +89,7 @@ func (b *bench) seconds(n int) {
 	}
 	x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
 	for pid, u := range b.util {
-		x.Processes = append(x.Processes, telemetry.Process{PID: pid, SMUtilPercent: telemetry.Some(u)})
+		x.Processes = append(x.Processes, telemetry.Process{PID: pid, SMUtilPercent: sharing.Some(u)})
 	}
 	b.sample(&x)
 	b.joule += 300 * float64(n)
@@ -108,7 +108,7 @@ func (b *bench) sample(x *telemetry.Sample) {
 }
 
 func (b *bench) uses(pid uint32, util float64) {
-	b.procs = append(b.procs, telemetry.Process{PID: pid, Memory: telemetry.Some(sharing.Bytes(1 << 30))})
+	b.procs = append(b.procs, telemetry.Process{PID: pid, Memory: sharing.Some(sharing.Bytes(1 << 30))})
 	b.util[pid] = util
 }
 
@@ -226,7 +226,7 @@ func TestWhoPaysForAWindow(t *testing.T) {
 			b.busy = 0
 			x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
 			x.Set(telemetry.MetricGPUUtilPercent, 40)
-			x.Processes = []telemetry.Process{{PID: 10, SMUtilPercent: telemetry.Some(40.0)}}
+			x.Processes = []telemetry.Process{{PID: 10, SMUtilPercent: sharing.Some(40.0)}}
 			b.sample(&x)
 			b.seconds(10)
 			b.util[10], b.busy = 30, 30
@@ -315,7 +315,7 @@ func (o *opens) Open(name string) (fs.File, error) {
 
 func TestHeldAndUnused(t *testing.T) {
 	b := newBench(t)
-	b.given = []container.Allocation{{Pod: shop, Devices: []container.Device{{UUID: uuid, Replica: container.Some(1)}}}}
+	b.given = []container.Allocation{{Pod: shop, Devices: []container.Device{{UUID: uuid, Replica: sharing.Some(1)}}}}
 	b.slot = map[container.Device]int{{UUID: uuid}: 4}
 	b.seconds(10)
 	b.want("held-idle/web/c 2.5", "idle/ 7.5")
@@ -336,8 +336,8 @@ func TestNamesOfDevices(t *testing.T) {
 		uuid: "idle/ 10.0", "gpu-0": "idle/ 10.0", "gpu-2": "idle/ 10.0", "gpu-vfio-0": "idle/ 10.0",
 	} {
 		b := newBench(t)
-		other := telemetry.Device{UUID: "GPU-8f2b1c3d-0000-1111-2222-333344445556", Minor: telemetry.Some(0)}
-		b.begin(other, telemetry.Device{UUID: "GPU-8f2b1c3d-0000-1111-2222-333344445557", Minor: telemetry.Some(1)})
+		other := telemetry.Device{UUID: "GPU-8f2b1c3d-0000-1111-2222-333344445556", Minor: sharing.Some(0)}
+		b.begin(other, telemetry.Device{UUID: "GPU-8f2b1c3d-0000-1111-2222-333344445557", Minor: sharing.Some(1)})
 		d, err := container.ParseDevice(id)
 		given := container.Allocation{Pod: shop, Devices: []container.Device{d}}
 		if err != nil {
@@ -355,7 +355,7 @@ func TestNamesOfDevices(t *testing.T) {
 		}
 	}
 	b := newBench(t)
-	b.devs[0].mig, b.devs[0].minor = sharing.AnswerYes, telemetry.Some(0)
+	b.devs[0].mig, b.devs[0].minor = sharing.AnswerYes, sharing.Some(0)
 	d, _ := container.ParseDevice("gpu-0-mig-9-4-4")
 	b.given = []container.Allocation{{Pod: shop, Devices: []container.Device{d}}}
 	b.holders.ask(t.Context(), time.Second)
@@ -363,7 +363,7 @@ func TestNamesOfDevices(t *testing.T) {
 	b.devs[0].listing = true
 	x := telemetry.Sample{Groups: telemetry.GroupGPM}
 	for i := range 2 {
-		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, ComputeSlices: telemetry.Some(3), Start: telemetry.Some(4 * i)})
+		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, ComputeSlices: sharing.Some(3), Start: sharing.Some(4 * i)})
 	}
 	b.sample(&x)
 	b.want("held-idle/web/c 4.3", "idle/ 5.7")
@@ -460,12 +460,12 @@ func TestInstances(t *testing.T) {
 		b.at += time.Second
 		x := telemetry.Sample{Groups: telemetry.GroupsFast}
 		x.Set(telemetry.MetricPowerWatts, 200)
-		x.Processes = []telemetry.Process{{PID: 10, GPUInstance: telemetry.Some(1)}}
+		x.Processes = []telemetry.Process{{PID: 10, GPUInstance: sharing.Some(1)}}
 		b.sample(&x)
 	}
 	x := telemetry.Sample{Groups: telemetry.GroupGPM}
 	for i, g := range []int{3, 2, 1} {
-		in := telemetry.Instance{ID: i + 1, UUID: []string{"MIG-a", "MIG-b", "MIG-c"}[i], ComputeSlices: telemetry.Some(g)}
+		in := telemetry.Instance{ID: i + 1, UUID: []string{"MIG-a", "MIG-b", "MIG-c"}[i], ComputeSlices: sharing.Some(g)}
 		in.Set(telemetry.MetricGraphicsUtilPercent, []float64{70, 0, 0}[i])
 		x.Instances = append(x.Instances, in)
 	}
@@ -487,13 +487,13 @@ func TestInstancesOfAnA30(t *testing.T) {
 	}
 	x := telemetry.Sample{Groups: telemetry.GroupGPM}
 	for i, uuid := range []string{"MIG-a", "MIG-b"} {
-		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, UUID: uuid, ComputeSlices: telemetry.Some(2)})
+		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, UUID: uuid, ComputeSlices: sharing.Some(2)})
 	}
 	b.sample(&x)
 	b.want("held-idle/train/c 5.0", "idle/ 5.0")
 	// Used, it is between nothing and all of the time.
 	b.process(10, 1, train, 1)
-	b.procs = []telemetry.Process{{PID: 10, GPUInstance: telemetry.Some(1)}}
+	b.procs = []telemetry.Process{{PID: 10, GPUInstance: sharing.Some(1)}}
 	for range 10 {
 		b.at += time.Second
 		y := telemetry.Sample{Groups: telemetry.GroupsFast}

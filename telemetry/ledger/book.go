@@ -13,7 +13,6 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -60,7 +59,7 @@ type posting struct {
 	// of no time keeps its row from ending.
 	Parts []Part
 	// Microjoules is the GPU's energy in that time; missing where not known.
-	Microjoules telemetry.Optional[int64]
+	Microjoules sharing.Optional[int64]
 	// IdleMicrojoules is the part that the GPU would have drawn with nothing resident; it goes to all parts by time.
 	// ContextMicrojoules is the draw of contexts beyond that while nothing runs; the residents pay it in equal parts.
 	// The rest goes to the parts in which something ran, or where nothing did, to the residents too. 0 is not known.
@@ -97,7 +96,7 @@ type gpu struct {
 	// Owed is the sum of Owed over all rows, from 0 to below an hour.
 	Owed int64 `json:"owed"`
 	// Joules is the energy counter up to which energy is posted.
-	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
+	Joules sharing.Optional[float64] `json:"joules,omitzero"`
 	// Anew is set where the end of the last posting is not known.
 	Anew bool `json:"anew,omitempty"`
 }

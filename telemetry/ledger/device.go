@@ -18,10 +18,10 @@ type Device struct {
 	Mechanism  sharing.Mechanism // of its last window
 	Price      cost.Money        // of an hour; zero = none
 	// The last readings; missing where not read.
-	Watts, MemUsed, MemTotal telemetry.Optional[float64]
+	Watts, MemUsed, MemTotal sharing.Optional[float64]
 	// Held and Slots count the devices of it that pods were given, and that are
 	// offered; missing where the kubelet does not say.
-	Held, Slots telemetry.Optional[int]
+	Held, Slots sharing.Optional[int]
 	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no pod.
 	Memory   map[container.Pod]float64
 	Resident int // containers with a process on it
@@ -35,7 +35,7 @@ type device struct {
 	Device // without the findings of Status
 	seen
 	mig      sharing.Answer
-	minor    telemetry.Optional[int]
+	minor    sharing.Optional[int]
 	gap      bool                 // not observed since an earlier run
 	last     time.Duration        // of the last cheap reading
 	layout   []telemetry.Instance // the last instances that were listed
@@ -43,7 +43,7 @@ type device struct {
 	ahead    float64              // joules that were posted by power since then
 
 	// deepIdle and contextIdle are the lowest power while nothing ran, with nothing resident and with something.
-	deepIdle, contextIdle telemetry.Optional[float64]
+	deepIdle, contextIdle sharing.Optional[float64]
 	busiest               float64             // highest mean power of a window
 	list                  []telemetry.Process // as last read
 	listed                []*process          // the same, resolved
@@ -54,13 +54,13 @@ type seen struct {
 	begun     time.Duration
 	util      mean
 	power     mean
-	whole     telemetry.Optional[float64] // the utilization of all of it
+	whole     sharing.Optional[float64] // the utilization of all of it
 	procs     map[uint32]*process
 	util1     map[uint32]float64 // by process, as shares
 	measured  bool               // util1 is there
 	listing   bool               // processes were listed
 	instances []telemetry.Instance
-	energy    telemetry.Optional[float64] // the counter's newest reading
+	energy    sharing.Optional[float64] // the counter's newest reading
 }
 
 func newSeen(now time.Duration) seen {
@@ -69,8 +69,8 @@ func newSeen(now time.Duration) seen {
 
 type process struct {
 	identity container.Identity
-	memory   telemetry.Optional[sharing.Bytes]
-	instance telemetry.Optional[int]
+	memory   sharing.Optional[sharing.Bytes]
+	instance sharing.Optional[int]
 	overhead bool
 }
 
@@ -88,11 +88,11 @@ type mean struct {
 
 func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 
-func (m *mean) get() telemetry.Optional[float64] {
+func (m *mean) get() sharing.Optional[float64] {
 	if m.n == 0 {
-		return telemetry.Optional[float64]{}
+		return sharing.Optional[float64]{}
 	}
-	return telemetry.Some(m.sum / float64(m.n))
+	return sharing.Some(m.sum / float64(m.n))
 }
 
 // mpsServer is the name of the process that runs the kernels of MPS clients.

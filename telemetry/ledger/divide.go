@@ -10,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -26,7 +25,7 @@ type Window struct {
 	Mechanism sharing.Mechanism
 	// Busy is the share of the time in which the GPU did something, from 0 to 1; missing where it was not observed or the
 	// GPU cannot say. Under MIG instances have their own.
-	Busy telemetry.Optional[float64]
+	Busy sharing.Optional[float64]
 	// Powered answers whether resident programs keep the power above deep idle; unknown counts as yes.
 	Powered sharing.Answer
 	// Slots is the whole GPU in the units of Claim.Held, as its delivery gives it out: replicas of a shared GPU, bytes
@@ -56,13 +55,13 @@ type Claim struct {
 	Held int
 	// Busy is the share of the time in which its kernels ran, from 0 to 1: of the GPU under time-slicing, of its
 	// instance under MIG. Missing is not measured.
-	Busy telemetry.Optional[float64]
+	Busy sharing.Optional[float64]
 	// Tokens counts those that it served in that time, for MPS.
-	Tokens telemetry.Optional[float64]
+	Tokens sharing.Optional[float64]
 	// Slices is the number of compute slices of its instance under MIG; 0 is not known. Claims of one Instance share
 	// it; without a number each claim has an instance of its own.
 	Slices   int
-	Instance telemetry.Optional[int]
+	Instance sharing.Optional[int]
 	// Overhead marks the mechanism's own process, such as the MPS server, which is no tenant. Its Busy is the part that
 	// it takes for itself.
 	Overhead bool

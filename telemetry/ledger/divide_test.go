@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -38,45 +37,45 @@ func TestDivide(t *testing.T) {
 		w    Window
 		want []string
 	}{
-		"nothing there": {Window{Mechanism: ts, Busy: telemetry.Some(0.0)}, []string{"idle/ 100.00 measured"}},
+		"nothing there": {Window{Mechanism: ts, Busy: sharing.Some(0.0)}, []string{"idle/ 100.00 measured"}},
 		"not observed":  {Window{Mechanism: ts}, []string{"unattributed/ 100.00 unknown"}},
-		"held and unused, one of four": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Slots: 4, Claims: []Claim{{Pod: a, Held: 1}}},
+		"held and unused, one of four": {Window{Mechanism: ts, Busy: sharing.Some(0.0), Slots: 4, Claims: []Claim{{Pod: a, Held: 1}}},
 			[]string{"held-idle/a 25.00 measured", "idle/ 75.00 measured", "tenant/a 0.00 measured"}},
-		"held, how many are offered is not known": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Claims: []Claim{{Pod: a, Held: 1}, {Pod: b, Held: 3}}},
+		"held, how many are offered is not known": {Window{Mechanism: ts, Busy: sharing.Some(0.0), Claims: []Claim{{Pod: a, Held: 1}, {Pod: b, Held: 3}}},
 			[]string{"held-idle/a 25.00 derived", "held-idle/b 75.00 derived", "tenant/a 0.00 measured", "tenant/b 0.00 measured"}},
-		"resident and powered": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Claims: []Claim{{Pod: a, Resident: true, Held: 1}}},
+		"resident and powered": {Window{Mechanism: ts, Busy: sharing.Some(0.0), Claims: []Claim{{Pod: a, Resident: true, Held: 1}}},
 			[]string{"execution-idle/a 100.00 measured", "tenant/a 0.00 measured"}},
-		"resident, no power": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Powered: sharing.AnswerNo, Claims: []Claim{{Pod: a, Resident: true}}},
+		"resident, no power": {Window{Mechanism: ts, Busy: sharing.Some(0.0), Powered: sharing.AnswerNo, Claims: []Claim{{Pod: a, Resident: true}}},
 			[]string{"held-idle/a 100.00 measured", "tenant/a 0.00 measured"}},
-		"a stranger is resident": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Claims: []Claim{{Resident: true}}},
+		"a stranger is resident": {Window{Mechanism: ts, Busy: sharing.Some(0.0), Claims: []Claim{{Resident: true}}},
 			[]string{"execution-idle/ 100.00 measured"}},
-		"two in turn": {Window{Mechanism: ts, Busy: telemetry.Some(0.9), Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.5)}, {Pod: b, Resident: true, Busy: telemetry.Some(0.4)}}},
+		"two in turn": {Window{Mechanism: ts, Busy: sharing.Some(0.9), Claims: []Claim{{Pod: a, Resident: true, Busy: sharing.Some(0.5)}, {Pod: b, Resident: true, Busy: sharing.Some(0.4)}}},
 			[]string{"execution-idle/a 5.00 derived", "execution-idle/b 5.00 derived", "tenant/a 50.00 [49.50 50.50] measured", "tenant/b 40.00 [39.50 40.50] measured"}},
-		"two in turn, drawn 60 times": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), Samples: 60, Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.5)}, {Pod: b, Resident: true, Busy: telemetry.Some(0.5)}}},
+		"two in turn, drawn 60 times": {Window{Mechanism: ts, Busy: sharing.Some(1.0), Samples: 60, Claims: []Claim{{Pod: a, Resident: true, Busy: sharing.Some(0.5)}, {Pod: b, Resident: true, Busy: sharing.Some(0.5)}}},
 			[]string{"tenant/a 50.00 [36.59 63.41] measured", "tenant/b 50.00 [36.59 63.41] measured"}},
-		"never drawn": {Window{Mechanism: ts, Busy: telemetry.Some(0.9), Samples: 30, Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.9)}, {Pod: b, Resident: true}}},
+		"never drawn": {Window{Mechanism: ts, Busy: sharing.Some(0.9), Samples: 30, Claims: []Claim{{Pod: a, Resident: true, Busy: sharing.Some(0.9)}, {Pod: b, Resident: true}}},
 			[]string{"execution-idle/a 5.00 derived", "execution-idle/b 5.00 derived", "tenant/a 90.00 [89.50 90.00] measured", "tenant/b 0.00 [0.00 9.50] measured"}},
-		"an excess is scaled down": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.9)}, {Pod: b, Resident: true, Busy: telemetry.Some(0.6)}}},
+		"an excess is scaled down": {Window{Mechanism: ts, Busy: sharing.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Busy: sharing.Some(0.9)}, {Pod: b, Resident: true, Busy: sharing.Some(0.6)}}},
 			[]string{"tenant/a 60.00 [39.50 90.50] measured", "tenant/b 40.00 [9.50 60.50] measured"}},
-		"a shortfall is switching, the rest nobody's": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), SwitchShare: 0.07, Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.5)}, {Pod: b, Resident: true, Busy: telemetry.Some(0.4)}}},
+		"a shortfall is switching, the rest nobody's": {Window{Mechanism: ts, Busy: sharing.Some(1.0), SwitchShare: 0.07, Claims: []Claim{{Pod: a, Resident: true, Busy: sharing.Some(0.5)}, {Pod: b, Resident: true, Busy: sharing.Some(0.4)}}},
 			[]string{"overhead/ 7.00 [0.00 10.00] derived", "tenant/a 50.00 [49.50 60.50] measured", "tenant/b 40.00 [39.50 50.50] measured", "unattributed/ 3.00 measured"}},
-		"a single one does not switch": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), SwitchShare: 0.07, Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.9)}}},
+		"a single one does not switch": {Window{Mechanism: ts, Busy: sharing.Some(1.0), SwitchShare: 0.07, Claims: []Claim{{Pod: a, Resident: true, Busy: sharing.Some(0.9)}}},
 			[]string{"tenant/a 90.00 [89.50 100.00] measured", "unattributed/ 10.00 measured"}},
-		"a stranger's time is nobody's": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.5)}, {Resident: true, Busy: telemetry.Some(0.5)}}},
+		"a stranger's time is nobody's": {Window{Mechanism: ts, Busy: sharing.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Busy: sharing.Some(0.5)}, {Resident: true, Busy: sharing.Some(0.5)}}},
 			[]string{"tenant/a 50.00 [49.50 50.50] measured", "unattributed/ 50.00 [49.50 50.50] measured"}},
-		"exclusive, no figures of processes": {Window{Mechanism: sharing.MechanismExclusive, Busy: telemetry.Some(0.3), Claims: []Claim{{Pod: a, Resident: true, Held: 1}}},
+		"exclusive, no figures of processes": {Window{Mechanism: sharing.MechanismExclusive, Busy: sharing.Some(0.3), Claims: []Claim{{Pod: a, Resident: true, Held: 1}}},
 			[]string{"execution-idle/a 70.00 measured", "tenant/a 30.00 measured"}},
-		"in turn, no figures of processes": {Window{Mechanism: ts, Busy: telemetry.Some(0.4), Claims: []Claim{{Pod: a, Resident: true}, {Pod: b, Resident: true}}},
+		"in turn, no figures of processes": {Window{Mechanism: ts, Busy: sharing.Some(0.4), Claims: []Claim{{Pod: a, Resident: true}, {Pod: b, Resident: true}}},
 			[]string{"execution-idle/a 30.00 derived", "execution-idle/b 30.00 derived", "tenant/a 20.00 [0.00 40.00] prior", "tenant/b 20.00 [0.00 40.00] prior"}},
-		"together: equal parts, with bounds": {Window{Mechanism: mps, Busy: telemetry.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Pod: b, Resident: true}, {Resident: true, Overhead: true}}},
+		"together: equal parts, with bounds": {Window{Mechanism: mps, Busy: sharing.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Pod: b, Resident: true}, {Resident: true, Overhead: true}}},
 			[]string{"execution-idle/a 10.00 derived", "execution-idle/b 10.00 derived", "tenant/a 40.00 [0.00 80.00] prior", "tenant/b 40.00 [0.00 80.00] prior"}},
-		"together, a single one": {Window{Mechanism: mps, Busy: telemetry.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Resident: true, Overhead: true}}},
+		"together, a single one": {Window{Mechanism: mps, Busy: sharing.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Resident: true, Overhead: true}}},
 			[]string{"execution-idle/a 20.00 measured", "tenant/a 80.00 measured"}},
-		"together, tokens": {Window{Mechanism: mps, Busy: telemetry.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Tokens: telemetry.Some(300.0)}, {Pod: b, Resident: true, Tokens: telemetry.Some(100.0)}}},
+		"together, tokens": {Window{Mechanism: mps, Busy: sharing.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Tokens: sharing.Some(300.0)}, {Pod: b, Resident: true, Tokens: sharing.Some(100.0)}}},
 			[]string{"tenant/a 75.00 [27.27 96.00] derived", "tenant/b 25.00 [4.00 72.73] derived"}},
-		"together, tokens of one are not known": {Window{Mechanism: mps, Busy: telemetry.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Tokens: telemetry.Some(300.0)}, {Pod: b, Resident: true}}},
+		"together, tokens of one are not known": {Window{Mechanism: mps, Busy: sharing.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Tokens: sharing.Some(300.0)}, {Pod: b, Resident: true}}},
 			[]string{"tenant/a 50.00 [0.00 100.00] prior", "tenant/b 50.00 [0.00 100.00] prior"}},
-		"instances": {Window{Mechanism: mig, Claims: []Claim{{Pod: a, Resident: true, Held: 1, Slices: 3, Busy: telemetry.Some(0.5)}, {Pod: b, Held: 1, Slices: 2, Busy: telemetry.Some(0.0)}, {Slices: 1, Busy: telemetry.Some(0.0)}}},
+		"instances": {Window{Mechanism: mig, Claims: []Claim{{Pod: a, Resident: true, Held: 1, Slices: 3, Busy: sharing.Some(0.5)}, {Pod: b, Held: 1, Slices: 2, Busy: sharing.Some(0.0)}, {Slices: 1, Busy: sharing.Some(0.0)}}},
 			[]string{"execution-idle/a 21.43 measured", "held-idle/b 28.57 measured", "idle/ 14.29 measured", "idle/ 14.29 measured", "tenant/a 21.43 measured", "tenant/b 0.00 measured"}},
 		"instances without counters": {Window{Mechanism: mig, ComputeSlices: 4, Claims: []Claim{{Pod: a, Held: 1, Slices: 2}, {Slices: 1}}},
 			[]string{"held-idle/a 50.00 measured", "idle/ 25.00 measured", "idle/ 25.00 measured", "tenant/a 0.00 measured"}},
@@ -84,16 +83,16 @@ func TestDivide(t *testing.T) {
 			[]string{"idle/ 25.00 measured", "tenant/a 50.00 [0.00 50.00] derived", "unattributed/ 25.00 [0.00 25.00] derived"}},
 		"instances that nobody lists": {Window{Mechanism: mig, Slots: 1, Claims: []Claim{{Pod: a, Resident: true}}},
 			[]string{"tenant/a 100.00 [0.00 100.00] prior"}},
-		"an instance of two": {Window{Mechanism: mig, Claims: []Claim{{Pod: a, Resident: true, Held: 1, Slices: 7, Instance: telemetry.Some(1), Busy: telemetry.Some(0.5)}, {Pod: b, Resident: true, Held: 1, Slices: 7, Instance: telemetry.Some(1), Busy: telemetry.Some(0.5)}}},
+		"an instance of two": {Window{Mechanism: mig, Claims: []Claim{{Pod: a, Resident: true, Held: 1, Slices: 7, Instance: sharing.Some(1), Busy: sharing.Some(0.5)}, {Pod: b, Resident: true, Held: 1, Slices: 7, Instance: sharing.Some(1), Busy: sharing.Some(0.5)}}},
 			[]string{"execution-idle/a 25.00 derived", "execution-idle/b 25.00 derived", "tenant/a 25.00 [0.00 50.00] prior", "tenant/b 25.00 [0.00 50.00] prior"}},
-		"one of four held and resident": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true}}},
+		"one of four held and resident": {Window{Mechanism: ts, Busy: sharing.Some(0.0), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true}}},
 			[]string{"execution-idle/a 25.00 measured", "idle/ 75.00 measured", "tenant/a 0.00 measured"}},
-		"KAI's reservation": {Window{Mechanism: ts, Busy: telemetry.Some(0.5), Slots: 1, Claims: []Claim{{Pod: container.Pod{Namespace: "kai-resource-reservation", Name: "kai"}, Held: 1},
-			{Pod: a, Resident: true, Busy: telemetry.Some(0.4)}, {Pod: b, Resident: true, Busy: telemetry.Some(0.1)}}},
+		"KAI's reservation": {Window{Mechanism: ts, Busy: sharing.Some(0.5), Slots: 1, Claims: []Claim{{Pod: container.Pod{Namespace: "kai-resource-reservation", Name: "kai"}, Held: 1},
+			{Pod: a, Resident: true, Busy: sharing.Some(0.4)}, {Pod: b, Resident: true, Busy: sharing.Some(0.1)}}},
 			[]string{"execution-idle/a 25.00 derived", "execution-idle/b 25.00 derived", "tenant/a 40.00 [39.50 40.50] measured", "tenant/b 10.00 [9.50 10.50] measured", "tenant/kai 0.00 measured"}},
-		"one works, another holds more": {Window{Mechanism: ts, Busy: telemetry.Some(0.1), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true, Busy: telemetry.Some(0.1)}, {Pod: b, Held: 3}}},
+		"one works, another holds more": {Window{Mechanism: ts, Busy: sharing.Some(0.1), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true, Busy: sharing.Some(0.1)}, {Pod: b, Held: 3}}},
 			[]string{"execution-idle/a 22.50 derived", "held-idle/b 67.50 derived", "tenant/a 10.00 [9.50 10.00] measured", "tenant/b 0.00 measured"}},
-		"the MPS server's own part": {Window{Mechanism: mps, Busy: telemetry.Some(0.6), Slots: 2, Claims: []Claim{{Pod: a, Held: 1, Resident: true}, {Pod: b, Held: 1, Resident: true}, {Overhead: true, Resident: true, Busy: telemetry.Some(0.1)}}},
+		"the MPS server's own part": {Window{Mechanism: mps, Busy: sharing.Some(0.6), Slots: 2, Claims: []Claim{{Pod: a, Held: 1, Resident: true}, {Pod: b, Held: 1, Resident: true}, {Overhead: true, Resident: true, Busy: sharing.Some(0.1)}}},
 			[]string{"execution-idle/a 20.00 derived", "execution-idle/b 20.00 derived", "overhead/ 10.00 measured", "tenant/a 25.00 [0.00 50.00] prior", "tenant/b 25.00 [0.00 50.00] prior"}},
 	} {
 		c.w.Length = 100 * time.Second
@@ -111,7 +110,7 @@ func TestDivide(t *testing.T) {
 func TestBadWindows(t *testing.T) {
 	nan := 0.0
 	nan /= nan
-	_, err := Divide(Window{Length: -1, Busy: telemetry.Some(1.2), SwitchShare: nan, Claims: []Claim{{Busy: telemetry.Some(-0.1), Tokens: telemetry.Some(-1.0), Held: -1}}})
+	_, err := Divide(Window{Length: -1, Busy: sharing.Some(1.2), SwitchShare: nan, Claims: []Claim{{Busy: sharing.Some(-0.1), Tokens: sharing.Some(-1.0), Held: -1}}})
 	if !errors.Is(err, errInput) {
 		t.Fatal(err)
 	}
@@ -128,12 +127,12 @@ func FuzzDivide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, length int64, mechanism uint8, busy, u, v float64, n uint8) {
 		w := Window{Length: time.Duration(length), Mechanism: sharing.Mechanism(mechanism % 13), SwitchShare: 0.07}
 		if busy == busy {
-			w.Busy = telemetry.Some(busy)
+			w.Busy = sharing.Some(busy)
 		}
 		for i := range n % 9 {
-			c := Claim{Pod: container.Pod{Name: fmt.Sprint(i % 4)}, Resident: i%3 > 0, Held: int(i % 2), Slices: int(i), Tokens: telemetry.Some(v * 100)}
+			c := Claim{Pod: container.Pod{Name: fmt.Sprint(i % 4)}, Resident: i%3 > 0, Held: int(i % 2), Slices: int(i), Tokens: sharing.Some(v * 100)}
 			if i%5 > 0 {
-				c.Busy = telemetry.Some(u)
+				c.Busy = sharing.Some(u)
 			}
 			w.Claims = append(w.Claims, c)
 		}

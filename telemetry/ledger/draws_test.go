@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -38,9 +37,9 @@ func TestDraws(t *testing.T) {
 						drawn[runner] += work[0] + work[1]
 					}
 					win := Window{Length: window * time.Second, Mechanism: sharing.MechanismTimeSlicing, SwitchShare: 0.068, Samples: perSecond * window,
-						Busy: telemetry.Some(work[0] + work[1])}
+						Busy: sharing.Some(work[0] + work[1])}
 					for i := range pods {
-						win.Claims = append(win.Claims, Claim{Pod: pods[i], Resident: true, Busy: telemetry.Some(min(drawn[i]/(perSecond*window), 1))})
+						win.Claims = append(win.Claims, Claim{Pod: pods[i], Resident: true, Busy: sharing.Some(min(drawn[i]/(perSecond*window), 1))})
 					}
 					parts, err := Divide(win)
 					if err != nil {

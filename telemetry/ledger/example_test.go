@@ -42,7 +42,7 @@ func tenSeconds(a *ledger.Accountant, now *time.Duration, processes ...telemetry
 }
 
 var (
-	serve = telemetry.Process{PID: 10, SMUtilPercent: telemetry.Some(60.0)}
+	serve = telemetry.Process{PID: 10, SMUtilPercent: sharing.Some(60.0)}
 	gpu   = telemetry.Header{Devices: []telemetry.Device{{UUID: "GPU-1", Name: "H100", MIG: sharing.AnswerNo}}}
 )
 
@@ -141,10 +141,10 @@ func ExampleAllocator() {
 func ExampleDivide() {
 	a, b := container.Pod{Name: "a"}, container.Pod{Name: "b"}
 	parts, _ := ledger.Divide(ledger.Window{
-		Length: time.Minute, Mechanism: sharing.MechanismMPS, Busy: telemetry.Some(1.0),
+		Length: time.Minute, Mechanism: sharing.MechanismMPS, Busy: sharing.Some(1.0),
 		Claims: []ledger.Claim{
-			{Pod: a, Resident: true, Tokens: telemetry.Some(9000.0)},
-			{Pod: b, Resident: true, Tokens: telemetry.Some(3000.0)},
+			{Pod: a, Resident: true, Tokens: sharing.Some(9000.0)},
+			{Pod: b, Resident: true, Tokens: sharing.Some(3000.0)},
 		},
 	})
 	for _, p := range parts {
@@ -158,11 +158,11 @@ func ExampleDivide() {
 // The bill of three tenants for an hour of a GPU under MPS. A tenth had no holder, and the MPS server took 2%.
 func ExampleNewBill() {
 	price, _ := cost.ParsePrice("3.50 USD")
-	w := ledger.Window{Length: time.Hour, Mechanism: sharing.MechanismMPS, Busy: telemetry.Some(0.62), Slots: 10, Claims: []ledger.Claim{
-		{Pod: container.Pod{Namespace: "ads"}, Held: 4, Resident: true, Tokens: telemetry.Some(3e6)},
-		{Pod: container.Pod{Namespace: "chat"}, Held: 3, Resident: true, Tokens: telemetry.Some(1e6)},
+	w := ledger.Window{Length: time.Hour, Mechanism: sharing.MechanismMPS, Busy: sharing.Some(0.62), Slots: 10, Claims: []ledger.Claim{
+		{Pod: container.Pod{Namespace: "ads"}, Held: 4, Resident: true, Tokens: sharing.Some(3e6)},
+		{Pod: container.Pod{Namespace: "chat"}, Held: 3, Resident: true, Tokens: sharing.Some(1e6)},
 		{Pod: container.Pod{Namespace: "lab"}, Held: 2},
-		{Overhead: true, Resident: true, Busy: telemetry.Some(0.02)},
+		{Overhead: true, Resident: true, Busy: sharing.Some(0.02)},
 	}}
 	totals, err := ledger.TotalsOf("GPU-1", w, price)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -102,7 +101,7 @@ func (w *world) post(gpu string) {
 		in.Parts = w.divide(in.Mechanism, length)
 	}
 	e := w.rng.Int64N(1e9)
-	in.Microjoules, in.IdleMicrojoules = telemetry.Some(e), w.rng.Int64N(1e9)
+	in.Microjoules, in.IdleMicrojoules = sharing.Some(e), w.rng.Int64N(1e9)
 	in.Price, _ = cost.FromMicros(price, "USD")
 	w.l.post(in)
 	if length > 0 {
@@ -113,7 +112,7 @@ func (w *world) post(gpu string) {
 func (w *world) divide(m sharing.Mechanism, length time.Duration) []Part {
 	win := Window{Length: length, Mechanism: m, Slots: w.rng.IntN(5), SwitchShare: 0.07, Powered: sharing.Answer(w.rng.IntN(3))}
 	if w.rng.IntN(4) > 0 {
-		win.Busy = telemetry.Some(w.rng.Float64())
+		win.Busy = sharing.Some(w.rng.Float64())
 	}
 	for range w.rng.IntN(5) {
 		c := Claim{Resident: w.rng.IntN(2) == 0, Held: w.rng.IntN(2), Slices: 1 + w.rng.IntN(3), Overhead: w.rng.IntN(9) == 0}
@@ -122,10 +121,10 @@ func (w *world) divide(m sharing.Mechanism, length time.Duration) []Part {
 			c.Pod = container.Pod{Namespace: fmt.Sprint("ns", n%3), Name: fmt.Sprint("pod", n), Container: fmt.Sprint("c", w.rng.IntN(2))}
 		}
 		if w.rng.IntN(3) > 0 {
-			c.Busy = telemetry.Some(float64(w.rng.IntN(101)) / 100)
+			c.Busy = sharing.Some(float64(w.rng.IntN(101)) / 100)
 		}
 		if w.rng.IntN(3) > 0 {
-			c.Tokens = telemetry.Some(float64(w.rng.IntN(1000)))
+			c.Tokens = sharing.Some(float64(w.rng.IntN(1000)))
 		}
 		win.Claims = append(win.Claims, c)
 	}

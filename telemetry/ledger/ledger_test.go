@@ -14,7 +14,6 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -49,9 +48,9 @@ func named(name string) container.Pod {
 func TestFourPodsAQuarterEach(t *testing.T) {
 	for _, micros := range []int64{3_250_000, 1, 999_983, 2} {
 		l := newBook(bookOptions{})
-		w := Window{Mechanism: sharing.MechanismTimeSlicing, Busy: telemetry.Some(1.0)}
+		w := Window{Mechanism: sharing.MechanismTimeSlicing, Busy: sharing.Some(1.0)}
 		for i := range 4 {
-			w.Claims = append(w.Claims, Claim{Pod: named(fmt.Sprint("p", i)), Resident: true, Busy: telemetry.Some(0.25)})
+			w.Claims = append(w.Claims, Claim{Pod: named(fmt.Sprint("p", i)), Resident: true, Busy: sharing.Some(0.25)})
 		}
 		at := time.Duration(0)
 		post := func() {
@@ -95,7 +94,7 @@ func TestFourPodsAQuarterEach(t *testing.T) {
 func TestEnergyFollows(t *testing.T) {
 	l := newBook(bookOptions{})
 	l.post(posting{GPU: "g"})
-	l.post(posting{GPU: "g", To: 10 * time.Second, Microjoules: telemetry.Some(int64(1_000_000_003)), IdleMicrojoules: 700_000_000, Parts: []Part{
+	l.post(posting{GPU: "g", To: 10 * time.Second, Microjoules: sharing.Some(int64(1_000_000_003)), IdleMicrojoules: 700_000_000, Parts: []Part{
 		{Account: accountTenant, Pod: named("a"), Time: 4 * time.Second, High: 4 * time.Second},
 		{Account: accountTenant, Pod: named("b"), Time: 2 * time.Second, High: 2 * time.Second},
 		{Account: accountIdle, Time: 4 * time.Second, High: 4 * time.Second},
@@ -234,7 +233,7 @@ func TestUnreadableRecords(t *testing.T) {
 	l := newBook(bookOptions{})
 	for i := range 40 {
 		for _, gpu := range []string{"g", "h"} {
-			in := posting{GPU: gpu, To: time.Duration(i) * time.Minute, Microjoules: telemetry.Some(int64(7e6)), Price: usd(t, 3)}
+			in := posting{GPU: gpu, To: time.Duration(i) * time.Minute, Microjoules: sharing.Some(int64(7e6)), Price: usd(t, 3)}
 			if i > 0 {
 				in.Parts = []Part{{Account: accountTenant, Pod: named(fmt.Sprint(i % 3)), Time: time.Second, High: time.Minute}}
 			}

@@ -61,7 +61,7 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 	case x.Groups.Has(telemetry.GroupProcessUtil):
 		d.measured = true
 		if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok { // of the whole window
-			d.whole = telemetry.Some(min(v/100, 1))
+			d.whole = sharing.Some(min(v/100, 1))
 		}
 		for i := range x.Processes {
 			p := &x.Processes[i]
@@ -71,9 +71,9 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 		}
 	}
 	if v, ok := x.Get(telemetry.MetricEnergyJoules); ok {
-		d.energy, d.energyAt = telemetry.Some(v), now
+		d.energy, d.energyAt = sharing.Some(v), now
 		if g := a.book.gpus[d.UUID]; g.Joules.IsZero() {
-			g.Joules = telemetry.Some(v)
+			g.Joules = sharing.Some(v)
 		}
 	} else if d.energyAt > 0 && x.Groups.Has(telemetry.GroupEnergy) { // the counter holds
 		d.energyAt = now
@@ -103,11 +103,11 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok {
 		d.util.add(min(v/100, 1))
 	}
-	for m, to := range map[telemetry.Metric]*telemetry.Optional[float64]{telemetry.MetricPowerWatts: &d.Watts,
+	for m, to := range map[telemetry.Metric]*sharing.Optional[float64]{telemetry.MetricPowerWatts: &d.Watts,
 		telemetry.MetricMemUsedBytes: &d.MemUsed, telemetry.MetricMemTotalBytes: &d.MemTotal} {
-		*to = telemetry.Optional[float64]{}
+		*to = sharing.Optional[float64]{}
 		if v, ok := x.Get(m); ok {
-			*to = telemetry.Some(v)
+			*to = sharing.Some(v)
 		}
 	}
 	if v, ok := d.Watts.Get(); ok {
@@ -132,7 +132,7 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 		if len(x.Processes) > 0 {
 			least = &d.contextIdle
 		}
-		*least = telemetry.Some(min(v, least.Or(v)))
+		*least = sharing.Some(min(v, least.Or(v)))
 	}
 }
 
@@ -146,7 +146,7 @@ func (a *Accountant) Event(e telemetry.Event) error {
 		a.close(d, d.last)
 		d.Down = string(e.Kind)
 		d.list, d.listed = nil, nil
-		d.MemUsed, d.Watts = telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
+		d.MemUsed, d.Watts = sharing.Optional[float64]{}, sharing.Optional[float64]{}
 	case telemetry.EventBack:
 		d.last = a.o.Clock.Now()
 		a.close(d, d.last)
@@ -226,7 +226,7 @@ const (
 )
 
 // stalled answers from the window that ends; without power that is known for idle and for busy times it is unknown.
-func (d *device) stalled(busy telemetry.Optional[float64]) sharing.Answer {
+func (d *device) stalled(busy sharing.Optional[float64]) sharing.Answer {
 	watts, drawn := d.power.get().Get()
 	idle, known := d.contextIdle.Get()
 	if !known {
@@ -242,33 +242,33 @@ func (d *device) stalled(busy telemetry.Optional[float64]) sharing.Answer {
 
 // spent returns the energy in uJ since the last posting: the counter's, or the power over the time where the counter
 // was not read or is not plausible. Energy derived from power is taken off the counter's next reading.
-func (a *Accountant) spent(d *device, length time.Duration) telemetry.Optional[int64] {
-	byPower := telemetry.Optional[int64]{}
+func (a *Accountant) spent(d *device, length time.Duration) sharing.Optional[int64] {
+	byPower := sharing.Optional[int64]{}
 	if v, ok := d.power.get().Get(); ok {
-		byPower = telemetry.Some(int64(v * length.Seconds() * 1e6))
+		byPower = sharing.Some(int64(v * length.Seconds() * 1e6))
 	}
 	now, ok := d.energy.Get()
 	g := a.book.gpus[d.UUID]
 	before, counted := g.Joules.Get()
 	switch {
 	case !ok && counted && d.gap: // the next reading has it
-		return telemetry.Optional[int64]{}
+		return sharing.Optional[int64]{}
 	case !ok:
 		if v, ok := byPower.Get(); ok && counted {
 			d.ahead += float64(v) / 1e6
-			g.Joules = telemetry.Some(before + float64(v)/1e6)
+			g.Joules = sharing.Some(before + float64(v)/1e6)
 		}
 		return byPower
 	case now < before && before-now <= d.ahead: // the power's estimate was too high
 		d.ahead = before - now
-		return telemetry.Some(int64(0))
+		return sharing.Some(int64(0))
 	}
-	d.ahead, g.Joules = 0, telemetry.Some(now)
+	d.ahead, g.Joules = 0, sharing.Some(now)
 	_, known := telemetry.EnergyBetween(telemetry.Point{Value: before}, telemetry.Point{At: length, Value: now})
 	if !known { // the driver was loaded anew, say
 		return byPower
 	}
-	return telemetry.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
+	return sharing.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
 }
 
 // identify resolves the listed processes to pods, where the list has changed and at the end of each window,

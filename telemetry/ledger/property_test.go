@@ -11,7 +11,6 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -21,9 +20,9 @@ func randomWindow(r *rand.Rand) Window {
 		Mechanism: []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}[r.IntN(3)]}
 	left := 1.0
 	for i := range r.IntN(6) {
-		c := Claim{Pod: named(string(rune('a' + i))), Held: r.IntN(4), Resident: r.IntN(2) == 0, Busy: telemetry.Some(0.0), Tokens: telemetry.Some(0.0)}
+		c := Claim{Pod: named(string(rune('a' + i))), Held: r.IntN(4), Resident: r.IntN(2) == 0, Busy: sharing.Some(0.0), Tokens: sharing.Some(0.0)}
 		if w.Mechanism == sharing.MechanismMIG {
-			c.Slices, c.Instance, c.Held = 1+r.IntN(2), telemetry.Some(i), r.IntN(2)
+			c.Slices, c.Instance, c.Held = 1+r.IntN(2), sharing.Some(i), r.IntN(2)
 		}
 		if c.Resident && r.IntN(3) > 0 {
 			u := float64(r.IntN(101)) / 100
@@ -31,15 +30,15 @@ func randomWindow(r *rand.Rand) Window {
 				u *= left
 				left -= u
 			}
-			c.Busy, c.Tokens = telemetry.Some(u), telemetry.Some(u*100)
+			c.Busy, c.Tokens = sharing.Some(u), sharing.Some(u*100)
 		}
 		w.Claims = append(w.Claims, c)
 		w.Slots += c.Held
 	}
 	w.Slots = 1 + w.Slots*r.IntN(3)/2
-	w.Busy = telemetry.Some(1 - left)
+	w.Busy = sharing.Some(1 - left)
 	if w.Mechanism == sharing.MechanismTimeSlicing { // a process may have run unseen
-		w.Busy = telemetry.Some(1 - left*r.Float64())
+		w.Busy = sharing.Some(1 - left*r.Float64())
 	}
 	return w
 }
@@ -61,7 +60,7 @@ func bill(t *testing.T, w *Window) map[container.Pod]Amount {
 	}
 	price, _ := cost.FromMicros(3_250_000, "USD")
 	l.post(posting{GPU: "g"})
-	l.post(posting{GPU: "g", To: w.Length, Parts: parts, Price: price, Microjoules: telemetry.Some(int64(w.Length)), IdleMicrojoules: int64(w.Length) / 5,
+	l.post(posting{GPU: "g", To: w.Length, Parts: parts, Price: price, Microjoules: sharing.Some(int64(w.Length)), IdleMicrojoules: int64(w.Length) / 5,
 		ContextMicrojoules: int64(w.Length) / 10})
 	joules := int64(0)
 	for _, x := range l.listRows() {

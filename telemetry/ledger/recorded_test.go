@@ -109,9 +109,9 @@ func (c *recordedCase) byTokens(t *testing.T) (out [2][3]float64) {
 		for _, v := range w.Samples {
 			busy += v / 100 / float64(len(w.Samples))
 		}
-		in := Window{Length: time.Duration(w.Seconds * 1e9), Mechanism: sharing.MechanismMPS, Busy: telemetry.Some(busy)}
+		in := Window{Length: time.Duration(w.Seconds * 1e9), Mechanism: sharing.MechanismMPS, Busy: sharing.Some(busy)}
 		for i, s := range w.Servers {
-			in.Claims = append(in.Claims, Claim{Pod: named(string(rune('a' + i))), Resident: true, Tokens: telemetry.Some(s.Tokens)})
+			in.Claims = append(in.Claims, Claim{Pod: named(string(rune('a' + i))), Resident: true, Tokens: sharing.Some(s.Tokens)})
 		}
 		parts, err := Divide(in)
 		if err != nil {
@@ -162,7 +162,7 @@ func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 		x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
 		sum, mean := 0.0, 0.0
 		for process, percent := range w.Charged {
-			x.Processes = append(x.Processes, telemetry.Process{PID: pids[process], SMUtilPercent: telemetry.Some(percent)})
+			x.Processes = append(x.Processes, telemetry.Process{PID: pids[process], SMUtilPercent: sharing.Some(percent)})
 			sum += percent
 		}
 		for _, s := range w.Samples {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -35,7 +34,7 @@ func (a *Accountant) Status() Status {
 			for _, devices := range held {
 				n += len(devices)
 			}
-			g.Held, g.Slots = telemetry.Some(n), telemetry.Some(slots)
+			g.Held, g.Slots = sharing.Some(n), sharing.Some(slots)
 		}
 		resident := map[container.Pod]bool{}
 		for _, p := range d.listed {

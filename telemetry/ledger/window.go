@@ -50,7 +50,7 @@ const (
 func (c claims) of(in *telemetry.Instance, pod container.Pod) *Claim {
 	k, claim := claimKey{noInstance, pod}, Claim{Pod: pod}
 	if in != nil {
-		k.instance, claim.Instance, claim.Slices = in.ID, telemetry.Some(in.ID), in.ComputeSlices.Or(0)
+		k.instance, claim.Instance, claim.Slices = in.ID, sharing.Some(in.ID), in.ComputeSlices.Or(0)
 	}
 	return c.at(k, claim)
 }
@@ -98,7 +98,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	for pid, p := range d.procs {
 		switch {
 		case !p.overhead:
-			in := d.instance(func(in *telemetry.Instance) bool { return p.instance == telemetry.Some(in.ID) })
+			in := d.instance(func(in *telemetry.Instance) bool { return p.instance == sharing.Some(in.ID) })
 			c := all.of(in, p.pod())
 			c.Resident = true
 			d.uses(c, pid)
@@ -115,7 +115,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	for pod, devices := range held {
 		for _, dev := range devices {
 			in := d.instance(func(in *telemetry.Instance) bool {
-				return in.UUID != "" && in.UUID == dev.UUID || dev.GPUInstance == telemetry.Some(in.ID) ||
+				return in.UUID != "" && in.UUID == dev.UUID || dev.GPUInstance == sharing.Some(in.ID) ||
 					!dev.Start.IsZero() && dev.Start == in.Start
 			})
 			all.of(in, pod.Clean()).Held++
@@ -131,7 +131,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 // uses adds a process's time by the driver to a claim.
 func (d *device) uses(c *Claim, pid uint32) {
 	if d.measured {
-		c.Busy = telemetry.Some(min(c.Busy.Or(0)+d.util1[pid], 1))
+		c.Busy = sharing.Some(min(c.Busy.Or(0)+d.util1[pid], 1))
 	}
 }
 
@@ -148,7 +148,7 @@ func (d *device) instance(fits func(in *telemetry.Instance) bool) *telemetry.Ins
 // instanceCounters sets the use of the MIG instances by their counters, and adds a claim without a pod for each that
 // has none.
 func (d *device) instanceCounters(all claims) {
-	used := map[int]telemetry.Optional[float64]{}
+	used := map[int]sharing.Optional[float64]{}
 	for i := range d.layout {
 		in, works := &d.layout[i], false
 		for _, m := range []telemetry.Metric{telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent,
@@ -165,7 +165,7 @@ func (d *device) instanceCounters(all claims) {
 		}
 		// A 0 where other counters show work is one that was not filled.
 		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works) && d.instances != nil {
-			used[in.ID] = telemetry.Some(min(v/100, 1))
+			used[in.ID] = sharing.Some(min(v/100, 1))
 		}
 	}
 	for k, c := range all {

@@ -14,7 +14,7 @@ import (
 func TestZerosOfInstances(t *testing.T) {
 	counters := []telemetry.Metric{telemetry.MetricGraphicsUtilPercent, telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent, telemetry.MetricTensorUtilPercent}
 	for zero := range 1 << len(counters) {
-		in := telemetry.Instance{ID: 1, UUID: "MIG-a", ComputeSlices: telemetry.Some(3)}
+		in := telemetry.Instance{ID: 1, UUID: "MIG-a", ComputeSlices: sharing.Some(3)}
 		for i, m := range counters {
 			in.Set(m, float64(60*(1-zero>>i&1)))
 		}

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -122,14 +124,14 @@ func (v *value) number() (float64, bool) {
 }
 
 // sum adds the series of a figure over labels that are not kept: a reason, or whether a request streams.
-func (v *value) sum(to *Optional[float64]) {
+func (v *value) sum(to *sharing.Optional[float64]) {
 	if x, ok := v.number(); ok {
 		*to = optional.Of(to.Or(0) + x)
 	}
 }
 
 // share takes a share of 1.
-func (v *value) share(to *Optional[float64]) {
+func (v *value) share(to *sharing.Optional[float64]) {
 	switch x, ok := v.number(); {
 	case ok && x > 1.001:
 		v.problem("%v is no share", x)

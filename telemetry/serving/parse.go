@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -46,7 +48,7 @@ func Parse(in io.Reader) ([]Reading, error) {
 	for k, r := range p.readings {
 		if p.blocks[k] { // their ratio holds, and every token of prompts was looked up
 			share := min(1, r.PrefixHits.Or(0)/r.PrefixQueries.Or(0))
-			r.PrefixQueries, r.PrefixHits = Optional[float64]{}, Optional[float64]{}
+			r.PrefixQueries, r.PrefixHits = sharing.Optional[float64]{}, sharing.Optional[float64]{}
 			if prompt, ok := r.PromptTokens.Get(); ok && share >= 0 {
 				r.PrefixQueries, r.PrefixHits = optional.Of(prompt), optional.Of(share*prompt)
 			}

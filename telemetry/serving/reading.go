@@ -9,12 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/optional"
 )
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
 
 // errNone is returned for a page without a known metric of a model server.
 var errNone = errors.New("serving: no metric of vLLM, SGLang, llama.cpp, TEI, Triton or a FastAPI server (SGLang " +
@@ -51,26 +49,26 @@ type Reading struct {
 	Replica string
 	At      time.Time // of the figures, where the page has it; else the zero Time
 
-	Running Optional[float64] // requests in the batch
-	Waiting Optional[float64] // requests in the queue
-	KVUsage Optional[float64] // of the KV cache, 0 to 1
+	Running sharing.Optional[float64] // requests in the batch
+	Waiting sharing.Optional[float64] // requests in the queue
+	KVUsage sharing.Optional[float64] // of the KV cache, 0 to 1
 
 	// Counters since the server started.
-	PromptTokens     Optional[float64]
-	GenerationTokens Optional[float64]
-	Requests         Optional[float64] // that ended
-	PrefixQueries    Optional[float64] // tokens of prompts that were looked up in the prefix cache
-	PrefixHits       Optional[float64] // of these, found
-	Drafted          Optional[float64] // tokens that speculation proposed
-	Accepted         Optional[float64] // of these, kept
-	PromptSeconds    Optional[float64] // spent in prefills (llama.cpp)
-	DecodeSeconds    Optional[float64] // that requests spent between their tokens, summed over requests (llama.cpp)
+	PromptTokens     sharing.Optional[float64]
+	GenerationTokens sharing.Optional[float64]
+	Requests         sharing.Optional[float64] // that ended
+	PrefixQueries    sharing.Optional[float64] // tokens of prompts that were looked up in the prefix cache
+	PrefixHits       sharing.Optional[float64] // of these, found
+	Drafted          sharing.Optional[float64] // tokens that speculation proposed
+	Accepted         sharing.Optional[float64] // of these, kept
+	PromptSeconds    sharing.Optional[float64] // spent in prefills (llama.cpp)
+	DecodeSeconds    sharing.Optional[float64] // that requests spent between their tokens, in sum (llama.cpp)
 
 	// Of servers that speak no tokens; seconds add up requests.
-	Passes        Optional[float64] // of the model, each for a batch
-	PassSeconds   Optional[float64] // that requests spent in passes
-	QueuedSeconds Optional[float64]
-	ServedSeconds Optional[float64] // whole requests (Triton)
+	Passes        sharing.Optional[float64] // of the model, each for a batch
+	PassSeconds   sharing.Optional[float64] // that requests spent in passes
+	QueuedSeconds sharing.Optional[float64]
+	ServedSeconds sharing.Optional[float64] // whole requests (Triton)
 
 	TTFT  *Histogram // time to the first token, s
 	ITL   *Histogram // time between tokens, one for each token, s
@@ -88,8 +86,8 @@ func (r *Reading) Same(o *Reading) bool {
 	return r.Engine == o.Engine && r.Model == o.Model && r.Replica == o.Replica
 }
 
-func (r *Reading) counters() []*Optional[float64] {
-	return []*Optional[float64]{&r.PromptTokens, &r.GenerationTokens, &r.Requests, &r.PrefixQueries, &r.PrefixHits,
+func (r *Reading) counters() []*sharing.Optional[float64] {
+	return []*sharing.Optional[float64]{&r.PromptTokens, &r.GenerationTokens, &r.Requests, &r.PrefixQueries, &r.PrefixHits,
 		&r.Drafted, &r.Accepted, &r.PromptSeconds, &r.DecodeSeconds,
 		&r.Passes, &r.PassSeconds, &r.QueuedSeconds, &r.ServedSeconds}
 }
@@ -133,7 +131,7 @@ func (r Reading) Since(before Reading) (Reading, error) {
 		then, was := before.counters()[i].Get()
 		switch {
 		case !ok || !was:
-			*c = Optional[float64]{}
+			*c = sharing.Optional[float64]{}
 		case now < then:
 			return Reading{}, ErrReset
 		default:

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -47,11 +49,11 @@ func (r *Reading) Service() (Service, bool) {
 }
 
 // seconds takes a sum of seconds: of a counter or of a histogram.
-func (v *value) seconds(to *Optional[float64]) { v.total(1, to) }
+func (v *value) seconds(to *sharing.Optional[float64]) { v.total(1, to) }
 
-func (v *value) microseconds(to *Optional[float64]) { v.total(1e-6, to) }
+func (v *value) microseconds(to *sharing.Optional[float64]) { v.total(1e-6, to) }
 
-func (v *value) total(unit float64, to *Optional[float64]) {
+func (v *value) total(unit float64, to *sharing.Optional[float64]) {
 	if h := v.m.Histogram; h != nil && h.GetSampleSum() >= 0 {
 		*to = optional.Of(to.Or(0) + h.GetSampleSum())
 	} else if x, ok := v.number(); ok {
@@ -82,7 +84,7 @@ var services = map[string]struct {
 }
 
 // observations takes the number of a histogram's.
-func (v *value) observations(to *Optional[float64]) {
+func (v *value) observations(to *sharing.Optional[float64]) {
 	if h := v.m.Histogram; h != nil {
 		*to = optional.Of(to.Or(0) + float64(h.GetSampleCount()))
 	}

@@ -120,11 +120,11 @@ func (x *look) instances() {
 			in.Set(telemetry.MetricMemTotalBytes, float64(m.Total))
 		}
 		if a, ret := h.GetAttributes(); ret == nvml.SUCCESS && a.GpuInstanceSliceCount > 0 {
-			in.ComputeSlices = telemetry.Some(int(a.GpuInstanceSliceCount))
+			in.ComputeSlices = sharing.Some(int(a.GpuInstanceSliceCount))
 		}
 		if gi, ret := x.d.h.GetGpuInstanceById(id); ret == nvml.SUCCESS {
 			if info, ret := gi.GetInfo(); ret == nvml.SUCCESS {
-				in.Start = telemetry.Some(int(info.Placement.Start))
+				in.Start = sharing.Some(int(info.Placement.Start))
 			}
 		}
 		if x.d.desc.GPM != sharing.AnswerYes {

@@ -35,9 +35,9 @@ func TestInventory(t *testing.T) {
 		return []nvml.ProcessInfo{{Pid: 7, UsedGpuMemory: 1 << 20, GpuInstanceId: noInstance}}, ok
 	}
 	want := telemetry.Inventory{Driver: "580.159.04", GPUs: []telemetry.GPU{{
-		Index: telemetry.Some(0), UUID: "GPU-1", Name: "NVIDIA H200", PCIBus: "00000000:0f:00.0", PCIID: "10DE:2335", ComputeCapability: sharing.ComputeCapability{Major: 9},
-		MemoryTotal: telemetry.Some(sharing.Bytes(150754820096)), MIG: sharing.AnswerNo,
-		ProcessesListed: sharing.AnswerYes, Processes: []telemetry.Process{{PID: 7, Name: "python3", Memory: telemetry.Some(sharing.MiB)}}, MPS: sharing.AnswerYes}}}
+		Index: sharing.Some(0), UUID: "GPU-1", Name: "NVIDIA H200", PCIBus: "00000000:0f:00.0", PCIID: "10DE:2335", ComputeCapability: sharing.ComputeCapability{Major: 9},
+		MemoryTotal: sharing.Some(sharing.Bytes(150754820096)), MIG: sharing.AnswerNo,
+		ProcessesListed: sharing.AnswerYes, Processes: []telemetry.Process{{PID: 7, Name: "python3", Memory: sharing.Some(sharing.MiB)}}, MPS: sharing.AnswerYes}}}
 	got, err := f.open(t).Inventory(context.Background())
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -82,7 +82,7 @@ func TestInventoryOfMIG(t *testing.T) {
 		}, ok
 	}
 	got, err := f.open(t).Inventory(context.Background())
-	want := []telemetry.MIGInstance{{ID: telemetry.Some(7), UUID: "MIG-a", Profile: "1g.18gb"}}
+	want := []telemetry.MIGInstance{{ID: sharing.Some(7), UUID: "MIG-a", Profile: "1g.18gb"}}
 	if diff := cmp.Diff(want, got.GPUs[0].Instances); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

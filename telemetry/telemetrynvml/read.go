@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
 	"github.com/cotenant/cotenant/internal/nvmlret"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -71,7 +72,7 @@ func (x *look) condition() {
 		maxCelsius)(h.GetTemperature(nvml.TEMPERATURE_GPU))
 	// The call by its old name: every driver has it.
 	if bits, ret := h.GetCurrentClocksThrottleReasons(); x.ok("GetCurrentClocksThrottleReasons", ret) {
-		x.r.Throttle = telemetry.Some(telemetry.ThrottleOf(bits))
+		x.r.Throttle = sharing.Some(telemetry.ThrottleOf(bits))
 	}
 }
 
@@ -152,10 +153,10 @@ func (x *look) processes() {
 		names[p.Pid] = name
 		proc := telemetry.Process{PID: p.Pid, Name: name}
 		if p.UsedGpuMemory < 1<<63 { // all ones is "not available"
-			proc.Memory = telemetry.Some(sharing.Bytes(p.UsedGpuMemory))
+			proc.Memory = sharing.Some(sharing.Bytes(p.UsedGpuMemory))
 		}
 		if p.GpuInstanceId != noInstance {
-			proc.GPUInstance = telemetry.Some(int(p.GpuInstanceId))
+			proc.GPUInstance = sharing.Some(int(p.GpuInstanceId))
 		}
 		x.r.Processes = append(x.r.Processes, proc)
 	}
@@ -259,7 +260,7 @@ func (x *look) processUtil() {
 	x.d.lastSeen = newest
 	for pid, t := range sums {
 		x.r.Processes = append(x.r.Processes, telemetry.Process{PID: pid, Name: x.d.names[pid],
-			SMUtilPercent: telemetry.Some(t.sm / t.n)})
+			SMUtilPercent: sharing.Some(t.sm / t.n)})
 	}
 	slices.SortFunc(x.r.Processes, func(a, b telemetry.Process) int { return cmp.Compare(a.PID, b.PID) })
 }
@@ -333,7 +334,7 @@ func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
 }
 
 func (d *device) inventory(index int) (telemetry.GPU, error) {
-	g := telemetry.GPU{Index: telemetry.Some(index), UUID: d.desc.UUID, Name: d.desc.Name}
+	g := telemetry.GPU{Index: sharing.Some(index), UUID: d.desc.UUID, Name: d.desc.Name}
 	x := &look{d: d, r: new(telemetry.Reading)}
 	if pci, ret := d.h.GetPciInfo(); x.ok("GetPciInfo", ret) {
 		for _, c := range pci.BusId {
@@ -356,7 +357,7 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 		}
 		m, ret := d.h.GetMemoryInfo()
 		if x.ok("GetMemoryInfo", ret) && m.Total < 1<<62 {
-			g.MemoryTotal = telemetry.Some(sharing.Bytes(m.Total))
+			g.MemoryTotal = sharing.Some(sharing.Bytes(m.Total))
 		}
 		g.Denied = ret == nvml.ERROR_NO_PERMISSION
 	}
@@ -385,7 +386,7 @@ func (x *look) inventoryInstances(g *telemetry.GPU) {
 	for _, h := range devices {
 		var in telemetry.MIGInstance
 		if id, ret := h.GetGpuInstanceId(); ret == nvml.SUCCESS {
-			in.ID = telemetry.Some(id)
+			in.ID = sharing.Some(id)
 		}
 		if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS {
 			in.UUID = uuid

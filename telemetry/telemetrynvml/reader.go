@@ -115,7 +115,7 @@ func (s *Reader) find(now func() time.Time) error {
 			d.desc.Name = name
 		}
 		if minor, ret := h.GetMinorNumber(); ret == nvml.SUCCESS {
-			d.desc.Minor = telemetry.Some(minor)
+			d.desc.Minor = sharing.Some(minor)
 		}
 		d.desc.MIG = sharing.AnswerNo
 		switch mode, _, ret := h.GetMigMode(); ret {

@@ -197,14 +197,14 @@ func TestBasic(t *testing.T) {
 	if d := cmp.Diff(want, figures(r.Get)); d != "" {
 		t.Error(d)
 	}
-	if r.Throttle != telemetry.Some(telemetry.Throttle("power-cap")) {
+	if r.Throttle != sharing.Some(telemetry.Throttle("power-cap")) {
 		t.Errorf("throttle %v", r.Throttle)
 	}
 	if info := s.Info(); info.Basis != sharing.BasisMeasured || info.Detail != "driver 580.159.04" {
 		t.Errorf("%+v", info)
 	}
 	devs, err := s.Devices(t.Context())
-	if d := cmp.Diff([]telemetry.Device{{UUID: "GPU-1", Name: "NVIDIA H200", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes, Minor: telemetry.Some(3)}}, devs); d != "" || err != nil {
+	if d := cmp.Diff([]telemetry.Device{{UUID: "GPU-1", Name: "NVIDIA H200", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes, Minor: sharing.Some(3)}}, devs); d != "" || err != nil {
 		t.Error(d, err)
 	}
 	e := read(t, s, telemetry.GroupEnergy)
@@ -335,7 +335,7 @@ func TestProcesses(t *testing.T) {
 	s := f.open(t)
 	r := read(t, s, telemetry.GroupProcesses)
 	want := []telemetry.Process{
-		{PID: 10, Name: "python3", Memory: telemetry.Some(sharing.GiB), GPUInstance: telemetry.Some(3)},
+		{PID: 10, Name: "python3", Memory: sharing.Some(sharing.GiB), GPUInstance: sharing.Some(3)},
 		{PID: 30, Name: "python3"},
 	}
 	if len(r.Processes) != 2 || r.Processes[0] != want[0] || r.Processes[1] != want[1] {
@@ -411,7 +411,7 @@ func TestProcessUtil(t *testing.T) {
 		}, ok
 	}
 	r := read(t, s, telemetry.GroupProcessUtil)
-	want := []telemetry.Process{{PID: 10, SMUtilPercent: telemetry.Some(30.0)}, {PID: 20, SMUtilPercent: telemetry.Some(50.0)}}
+	want := []telemetry.Process{{PID: 10, SMUtilPercent: sharing.Some(30.0)}, {PID: 20, SMUtilPercent: sharing.Some(50.0)}}
 	if len(r.Processes) != 2 || r.Processes[0] != want[0] || r.Processes[1] != want[1] || r.Dropped != 4 {
 		t.Errorf("%+v, %d dropped", r.Processes, r.Dropped)
 	}
@@ -497,7 +497,7 @@ func TestMIGInstances(t *testing.T) {
 	}
 	in := r.Instances[1]
 	want := map[telemetry.Metric]float64{telemetry.MetricSMUtilPercent: 50, telemetry.MetricMemUsedBytes: 1 << 30, telemetry.MetricMemTotalBytes: 16 << 30}
-	if d := cmp.Diff(want, figures(in.Get)); d != "" || in.ComputeSlices != telemetry.Some(1) {
+	if d := cmp.Diff(want, figures(in.Get)); d != "" || in.ComputeSlices != sharing.Some(1) {
 		t.Error(d, in.ComputeSlices)
 	}
 	// Another layout: instance 9 is gone, 7 is a new one under the same id.

@@ -61,13 +61,13 @@ func New(script Script) (*Reader, error) {
 				if _, ok := proc.SMUtilPercent.Get(); ok {
 					cp.util = append(cp.util, util)
 				}
-				proc.SMUtilPercent = telemetry.Optional[float64]{}
+				proc.SMUtilPercent = sharing.Optional[float64]{}
 				cp.list = append(cp.list, proc)
 			}
 			for _, in := range p.Instances {
 				ti := telemetry.Instance{ID: in.ID}
 				if in.ComputeSlices > 0 {
-					ti.ComputeSlices = telemetry.Some(in.ComputeSlices)
+					ti.ComputeSlices = sharing.Some(in.ComputeSlices)
 				}
 				for m, v := range in.Figures {
 					ti.Set(m, v)
@@ -163,7 +163,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 		}
 		return nil
 	case telemetry.GroupBasic:
-		r.Throttle = telemetry.Some(cmp.Or(p.Throttle, "none"))
+		r.Throttle = sharing.Some(cmp.Or(p.Throttle, "none"))
 	case telemetry.GroupGPM:
 		r.Instances = cp.instances
 	}

@@ -159,7 +159,7 @@ func Day(seed uint64) Script {
 	disturbed := process(2102, "summaries", 38, 55.3)(phase(25*time.Minute, 44, 46, 45, 410, dayBusyMHz, ""))
 	disturbed.Figures[telemetry.MetricGPUUtilPercent], disturbed.Figures[telemetry.MetricGraphicsUtilPercent] = 99, 99
 	disturbed.Processes = append(disturbed.Processes, telemetry.Process{PID: 2101, Name: "VLLM::EngineCore",
-		Memory: telemetry.Some(17 * sharing.GiB), SMUtilPercent: telemetry.Some(55.0)})
+		Memory: sharing.Some(17 * sharing.GiB), SMUtilPercent: sharing.Some(55.0)})
 	var shared []Phase
 	for hour := range 24 {
 		if hour == 14 {
@@ -200,9 +200,9 @@ func phase(length time.Duration, util, sm, dram, watts, mhz float64, throttle te
 // process returns a function that puts a process of some GiB into a phase, in which the GPU has more in use.
 func process(pid uint32, name string, gib sharing.Bytes, used float64) func(Phase) Phase {
 	return func(p Phase) Phase {
-		q := telemetry.Process{PID: pid, Name: name, Memory: telemetry.Some(gib * sharing.GiB)}
+		q := telemetry.Process{PID: pid, Name: name, Memory: sharing.Some(gib * sharing.GiB)}
 		if util := p.Figures[telemetry.MetricGPUUtilPercent]; util > 0 {
-			q.SMUtilPercent = telemetry.Some(util)
+			q.SMUtilPercent = sharing.Some(util)
 		}
 		p.Processes = []telemetry.Process{q}
 		p.Figures[telemetry.MetricMemUsedBytes] = used * float64(sharing.GiB)

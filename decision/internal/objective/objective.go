@@ -18,7 +18,7 @@ import (
 
 // Of makes an objective of limits as workloads state them.
 func Of(slo *profile.SLO) layout.Objective {
-	limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
+	limit := func(o sharing.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
 	return layout.Objective{TTFTP99: limit(slo.TTFTP99), TPOTP50: limit(slo.TPOTP50),
 		TPOTP99: limit(slo.TPOTP99), E2EP99: limit(slo.E2EP99)}
 }

@@ -25,19 +25,19 @@ func smallFleet(rng *rand.Rand) *fleet.Fleet {
 	f := &fleet.Fleet{Version: "v1"}
 	for i := range 1 + rng.IntN(3) {
 		m, _ := cost.FromMicros(int64(500_000+250_000*rng.IntN(20)), "USD")
-		f.Pools = append(f.Pools, fleet.Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: fleet.Some(m)})
+		f.Pools = append(f.Pools, fleet.Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: sharing.Some(m)})
 	}
 	kinds := []fleet.Kind{"training", "online-inference", "batch", "notebook", "hpc"}
 	for i := range 1 + rng.IntN(3) {
 		w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: kinds[rng.IntN(len(kinds))], Replicas: fleet.Replicas{Max: 1 + rng.IntN(3)},
-			Memory: fleet.Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2)),
-			GPUBusy: fleet.Some(float64(1+rng.IntN(16)) / 20)}
+			Memory: sharing.Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2)),
+			GPUBusy: sharing.Some(float64(1+rng.IntN(16)) / 20)}
 		if rng.IntN(4) == 0 {
 			w.Isolation = fleet.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 		}
 		if w.Kind == "online-inference" && rng.IntN(3) > 0 {
-			w.SLO.E2EP99 = fleet.Some(profile.Duration(1e9))
-			w.Solo.E2EP99 = fleet.Some(profile.Duration(float64(1+rng.IntN(8)) * 1e8))
+			w.SLO.E2EP99 = sharing.Some(profile.Duration(1e9))
+			w.Solo.E2EP99 = sharing.Some(profile.Duration(float64(1+rng.IntN(8)) * 1e8))
 		}
 		f.Workloads = append(f.Workloads, w)
 	}
@@ -157,7 +157,7 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 		}
 		for p := range f.Pools {
 			if each := 1 << rng.IntN(4); i%4 < 2 && each > 1 {
-				f.Pools[p].GPUsPerNode, f.Pools[p].Delivery = fleet.Some(each), sharing.DeliveryDRA
+				f.Pools[p].GPUsPerNode, f.Pools[p].Delivery = sharing.Some(each), sharing.DeliveryDRA
 			}
 		}
 		pl := planned(t, f)
@@ -193,14 +193,14 @@ func TestSearchOfWholeNodes(t *testing.T) {
 			most[p] = each[p] * (16 + rng.IntN(8)) * [...]int{1, 1, 4}[p]
 			prices[gpu] = [...]int{1300, 1100, 1000}[p] + rng.IntN(400)
 			m, _ := cost.FromMicros(int64(prices[gpu])*1000, "USD")
-			f.Pools = append(f.Pools, fleet.Pool{Name: gpu, GPU: gpu, Count: most[p], GPUsPerNode: fleet.Some(each[p]), PricePerGPUHour: fleet.Some(m)})
+			f.Pools = append(f.Pools, fleet.Pool{Name: gpu, GPU: gpu, Count: most[p], GPUsPerNode: sharing.Some(each[p]), PricePerGPUHour: sharing.Some(m)})
 		}
 		reached := map[[3]int]bool{{}: true} // GPUs in use by pool
 		for i := range 60 {
 			n, large := 1+rng.IntN(5), rng.IntN(4) == 0
-			w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: "notebook", Replicas: fleet.Replicas{Max: n}, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
+			w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: "notebook", Replicas: fleet.Replicas{Max: n}, Memory: sharing.Some(16 * sharing.GiB), GPUBusy: sharing.Some(0.9)}
 			if large {
-				w.Memory = fleet.Some(60 * sharing.GiB)
+				w.Memory = sharing.Some(60 * sharing.GiB)
 			}
 			next := map[[3]int]bool{}
 			for used := range reached {

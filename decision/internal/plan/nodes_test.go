@@ -22,8 +22,8 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 	cheap, _ := cost.FromMicros(1_000_000, "USD")
 	different := 0
 	for i := range nightly.Cases(2000, 50_000) {
-		p := fleet.Pool{Name: "p", GPU: "A100-SXM4-80GB", Count: 10_000, GPUsPerNode: fleet.Some(1 + rng.IntN(8)),
-			PricePerGPUHour: fleet.Some(price), Delivery: []sharing.Delivery{sharing.DeliveryBare,
+		p := fleet.Pool{Name: "p", GPU: "A100-SXM4-80GB", Count: 10_000, GPUsPerNode: sharing.Some(1 + rng.IntN(8)),
+			PricePerGPUHour: sharing.Some(price), Delivery: []sharing.Delivery{sharing.DeliveryBare,
 				sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi}[rng.IntN(4)]}
 		if rng.IntN(2) == 0 {
 			p.Spot = &fleet.Pricing{PricePerGPUHour: cheap}

@@ -77,9 +77,9 @@ func (pl *Planner) Limited(w int) bool {
 // statedOn transfers stated isolated latencies from one GPU to another.
 func statedOn(w *fleet.Workload, from, to *sharing.GPU, width float64) (predict.Tenant, bool) {
 	p, stated := &profile.SoloProfile{}, seconds(w.Solo)
-	for k, at := range [...]*profile.Optional[float64]{&p.TTFT.P99, &p.TPOT.P99, &p.E2E.P99} {
+	for k, at := range [...]*sharing.Optional[float64]{&p.TTFT.P99, &p.TPOT.P99, &p.E2E.P99} {
 		if stated[k] > 0 {
-			*at = profile.Some(1e3 * stated[k])
+			*at = sharing.Some(1e3 * stated[k])
 		}
 	}
 	return predict.FromProfile(&profile.Solo{TimeSlicing: p}, from, to, true, width)

@@ -229,7 +229,7 @@ type Archetype struct {
 	LatencyBound bool
 	// BusyPrior is used where gpu_busy is not stated: for notebooks and CI the mean GPU duty of a real serving
 	// cluster with long idle stretches, 7.0 percent (alibaba-genai-trace).
-	BusyPrior fleet.Optional[float64]
+	BusyPrior sharing.Optional[float64]
 	// SaturatedFrom is the gpu_busy from which sharing gains nothing.
 	SaturatedFrom float64
 	Source        sharing.SourceID

@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // A speech synthesizer keeps the SMs active for a fifth of the time: do three copies under MPS pay?
 func ExamplePredict() {
-	e, err := Predict(Server{Rate: 50.5, SMActive: profile.Some(0.201), Decodes: true},
+	e, err := Predict(Server{Rate: 50.5, SMActive: sharing.Some(0.201), Decodes: true},
 		Setting{Mechanism: sharing.MechanismMPS, Copies: 3})
 	if err != nil {
 		fmt.Println(err)
@@ -68,7 +67,7 @@ func TestMonotone(t *testing.T) {
 		for n := 2; n <= 8; n++ {
 			before := math.Inf(1)
 			for busy := 0.05; busy <= 1; busy += 0.05 {
-				s, q := Server{Busy: profile.Some(busy), Decodes: n%2 == 0}, Setting{Mechanism: m, Copies: n}
+				s, q := Server{Busy: sharing.Some(busy), Decodes: n%2 == 0}, Setting{Mechanism: m, Copies: n}
 				grows, err := Predict(s, q)
 				if err != nil {
 					t.Fatal(err)
@@ -90,7 +89,7 @@ func TestMonotone(t *testing.T) {
 }
 
 func TestOpenLoadIsServedWhileThereIsRoom(t *testing.T) {
-	s := Server{Busy: profile.Some(0.2)}
+	s := Server{Busy: sharing.Some(0.2)}
 	for n, want := range map[int]string{2: boundLoad, 4: boundLoad, 6: boundGPU} {
 		e, err := Predict(s, Setting{Mechanism: sharing.MechanismTimeSlicing, Copies: n, Load: LoadOpen})
 		if err != nil || e.Bound != want || (e.Bound == boundLoad) != (e.Ratio.Value == float64(n)) ||
@@ -101,7 +100,7 @@ func TestOpenLoadIsServedWhileThereIsRoom(t *testing.T) {
 }
 
 func TestCoresAndMemoryBound(t *testing.T) {
-	s := Server{Busy: profile.Some(0.1), Memory: 10 * sharing.GiB}
+	s := Server{Busy: sharing.Some(0.1), Memory: 10 * sharing.GiB}
 	c, err := NewCurve(s, Setting{Mechanism: sharing.MechanismMPS, Cores: 3, GPUMemory: 48 * sharing.GiB}, 8, 0)
 	if err != nil || len(c.Points) != 4 || c.Ends != boundMemory || c.Points[3].Ratio.Value != 3 || c.Points[3].Bound != boundHost {
 		t.Errorf("%+v, %v", c, err)
@@ -110,7 +109,7 @@ func TestCoresAndMemoryBound(t *testing.T) {
 
 // TestPythonThreads has instances that share one interpreter: where the host is the limit they bring next to nothing.
 func TestPythonThreads(t *testing.T) {
-	s, q := Server{Busy: profile.Some(0.1)}, Setting{Mechanism: sharing.MechanismInServer, Copies: 4}
+	s, q := Server{Busy: sharing.Some(0.1)}, Setting{Mechanism: sharing.MechanismInServer, Copies: 4}
 	free, err := Predict(s, q)
 	s.PythonThreads = true
 	bound, err2 := Predict(s, q)
@@ -120,7 +119,7 @@ func TestPythonThreads(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	some := profile.Some[float64]
+	some := sharing.Some[float64]
 	mps := Setting{Mechanism: sharing.MechanismMPS, Copies: 2}
 	for _, c := range []struct {
 		s    Server

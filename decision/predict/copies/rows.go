@@ -121,10 +121,10 @@ func (r *Row) read() (s Server, q Setting, err error) {
 
 // figures reads the figures of the single copy.
 func (r *Row) figures(s *Server) {
-	percent := func(prefix string) (out profile.Optional[float64]) {
+	percent := func(prefix string) (out sharing.Optional[float64]) {
 		for key, v := range r.Solo {
 			if f, is := v.(float64); is && strings.HasPrefix(key, prefix) && strings.Contains(key, "percent") {
-				out = profile.Some(f / 100)
+				out = sharing.Some(f / 100)
 			}
 		}
 		return out
@@ -135,9 +135,9 @@ func (r *Row) figures(s *Server) {
 	}
 	if r.Busy != nil {
 		if r.BusyKind == "sm_active" {
-			s.SMActive = profile.Some(*r.Busy)
+			s.SMActive = sharing.Some(*r.Busy)
 		} else {
-			s.Busy = profile.Some(*r.Busy)
+			s.Busy = sharing.Some(*r.Busy)
 		}
 	}
 	s.Bandwidth = percent("memory_bandwidth")

@@ -16,9 +16,9 @@ type Server struct {
 	Rate    float64       // requests, items or tokens a second
 	Latency time.Duration // of a request, or of a step of a decoder
 
-	Busy      profile.Optional[float64] // fraction of the time with a kernel running: NVML's utilization
-	SMActive  profile.Optional[float64] // fraction of SM time with work, DCGM's and GPM's SM activity
-	Bandwidth profile.Optional[float64] // fraction of the memory bandwidth that its kernels use
+	Busy      sharing.Optional[float64] // fraction of the time with a kernel running: NVML's utilization
+	SMActive  sharing.Optional[float64] // fraction of SM time with work, DCGM's and GPM's SM activity
+	Bandwidth sharing.Optional[float64] // fraction of the memory bandwidth that its kernels use
 	GPUTime   time.Duration             // of a request, at its batch
 	HostTime  time.Duration             // of a request, while its GPU part waits
 
@@ -78,7 +78,7 @@ const oneFigure = "one of GPU busy, SM activity, GPU time of a request with the 
 
 // problems collects the faults of a server and a setting, at the names of their fields.
 func (s *Server) problems(q *Setting, l *problem.List) {
-	fraction := func(path string, f profile.Optional[float64]) {
+	fraction := func(path string, f sharing.Optional[float64]) {
 		v, is := f.Get()
 		l.If(is && !(v > 0 && v <= 1), path, "give a fraction above 0 and at most 1; leave out what is not known",
 			"%v is no fraction of the time that a server under load is busy", v)

@@ -8,6 +8,8 @@ import (
 	"log"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
@@ -71,7 +73,7 @@ func ExampleRows_Cases() {
 // A prediction keeps an objective, misses it, or only a measurement can tell.
 func ExampleInterval_Below() {
 	var slo profile.SLO
-	slo.TPOTP50 = profile.Some(profile.Duration(10 * time.Millisecond))
+	slo.TPOTP50 = sharing.Some(profile.Duration(10 * time.Millisecond))
 	tpot := map[string]profile.Interval{"beside a 1B": {Value: 8.2, Low: 7.4, High: 9.1}, "beside an 8B": {Value: 10.8, Low: 9.6, High: 12.1}}
 	for m, limit := range slo.Limits() {
 		for _, where := range []string{"beside a 1B", "beside an 8B"} {

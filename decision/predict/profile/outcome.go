@@ -15,22 +15,22 @@ import (
 
 // Outcome holds the latencies that one tenant's clients saw, or the step times of a tenant without clients.
 type Outcome struct {
-	TokensPerS Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
-	TTFT       LatencyMS         `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
-	TPOT       LatencyMS         `yaml:"tpot_ms,null" json:"tpot_ms,omitzero"`
-	ITL        LatencyMS         `yaml:"itl_ms,null" json:"itl_ms,omitzero"`
-	E2E        LatencyMS         `yaml:"e2e_ms,null" json:"e2e_ms,omitzero"`
-	Step       LatencyMS         `yaml:"step_ms,null" json:"step_ms,omitzero"`
-	StepsPerS  Optional[float64] `yaml:"steps_per_s" json:"steps_per_s,omitzero"`
+	TokensPerS sharing.Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
+	TTFT       LatencyMS                 `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
+	TPOT       LatencyMS                 `yaml:"tpot_ms,null" json:"tpot_ms,omitzero"`
+	ITL        LatencyMS                 `yaml:"itl_ms,null" json:"itl_ms,omitzero"`
+	E2E        LatencyMS                 `yaml:"e2e_ms,null" json:"e2e_ms,omitzero"`
+	Step       LatencyMS                 `yaml:"step_ms,null" json:"step_ms,omitzero"`
+	StepsPerS  sharing.Optional[float64] `yaml:"steps_per_s" json:"steps_per_s,omitzero"`
 }
 
 // LatencyMS are statistics of a latency in milliseconds.
 type LatencyMS struct {
-	P50  Optional[float64] `yaml:"p50" json:"p50,omitzero"`
-	P90  Optional[float64] `yaml:"p90" json:"p90,omitzero"`
-	P95  Optional[float64] `yaml:"p95" json:"p95,omitzero"`
-	P99  Optional[float64] `yaml:"p99" json:"p99,omitzero"`
-	Mean Optional[float64] `yaml:"mean" json:"mean,omitzero"`
+	P50  sharing.Optional[float64] `yaml:"p50" json:"p50,omitzero"`
+	P90  sharing.Optional[float64] `yaml:"p90" json:"p90,omitzero"`
+	P95  sharing.Optional[float64] `yaml:"p95" json:"p95,omitzero"`
+	P99  sharing.Optional[float64] `yaml:"p99" json:"p99,omitzero"`
+	Mean sharing.Optional[float64] `yaml:"mean" json:"mean,omitzero"`
 }
 
 // Figures are values of the metrics, 0 where there is none.
@@ -38,7 +38,7 @@ type Figures [MetricCount]float64
 
 // Figures returns the measured metrics, 0 where there is none.
 func (o *Outcome) Figures() (f Figures) {
-	for m, v := range [MetricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99,
+	for m, v := range [MetricCount]sharing.Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99,
 		o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
 		o.Step.P50, o.Step.P99, o.StepsPerS} {
 		f[m], _ = optional.Positive(v)
@@ -94,7 +94,7 @@ func (l *LatencyMS) check(list *problem.List, path string) {
 	last, lastName := 0.0, ""
 	for _, s := range []struct {
 		name string
-		v    Optional[float64]
+		v    sharing.Optional[float64]
 	}{{"p50", l.P50}, {"p90", l.P90}, {"p95", l.P95}, {"p99", l.P99}, {"mean", l.Mean}} {
 		v, ok := s.v.Get()
 		switch {
@@ -112,7 +112,7 @@ func (l *LatencyMS) check(list *problem.List, path string) {
 }
 
 // checkFraction holds a share of a whole against 0 and 1, or 100 for percent; counters overshoot a little.
-func checkFraction(list *problem.List, path string, v Optional[float64], whole float64) {
+func checkFraction(list *problem.List, path string, v sharing.Optional[float64], whole float64) {
 	if f, ok := v.Get(); ok && !(f >= 0 && f <= 1.02*whole) {
 		list.Addf(path, "", "must lie between 0 and %v, is %v", whole, f)
 	}
@@ -128,13 +128,13 @@ type ServingFit struct {
 	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
 	PrefillToken Interval `yaml:"prefill_ms_per_1k" json:"prefill_ms_per_1k,omitzero"`
 	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
-	StepAt    Interval      `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
-	PrefillAt Interval      `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
-	Batch     float64       `yaml:"batch" json:"batch"`
-	Prompt    float64       `yaml:"prompt" json:"prompt"`
-	Slots     Optional[int] `yaml:"slots" json:"slots,omitzero"`      // sequences at which it made others wait
-	Windows   int           `yaml:"windows" json:"windows"`           // pairs of pages behind it
-	Unknown   []string      `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
+	StepAt    Interval              `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
+	PrefillAt Interval              `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
+	Batch     float64               `yaml:"batch" json:"batch"`
+	Prompt    float64               `yaml:"prompt" json:"prompt"`
+	Slots     sharing.Optional[int] `yaml:"slots" json:"slots,omitzero"`      // sequences at which it made others wait
+	Windows   int                   `yaml:"windows" json:"windows"`           // pairs of pages behind it
+	Unknown   []string              `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
 }
 
 func (f *ServingFit) check(list *problem.List, path string) {
@@ -149,13 +149,6 @@ func (f *ServingFit) check(list *problem.List, path string) {
 	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
 		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
 }
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Metric is a figure that a Predictor predicts.
 type Metric uint8

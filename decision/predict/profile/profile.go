@@ -42,13 +42,13 @@ type SoloProfile struct {
 	Driver string `yaml:"driver" json:"driver,omitempty"`
 	Run    string `yaml:"run" json:"run,omitempty"` // which run measured it
 
-	Requests Optional[int] `yaml:"requests" json:"requests,omitzero"` // or steps
+	Requests sharing.Optional[int] `yaml:"requests" json:"requests,omitzero"` // or steps
 	Outcome
 
 	Utilization
 	Response
 
-	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
+	MemoryUsed sharing.Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
 
 	// Fit holds figures fitted to the server's own metrics in production; nil without such a fit. It needs the
 	// second version.
@@ -57,11 +57,12 @@ type SoloProfile struct {
 
 // Utilization holds shares of time or capacity over a run, 0 to 1.
 type Utilization struct {
-	GPUBusyFraction Optional[float64] `yaml:"gpu_busy_fraction" json:"gpu_busy_fraction,omitzero"` // GPM graphics_util
-	SMFraction      Optional[float64] `yaml:"sm_fraction" json:"sm_fraction,omitzero"`
-	TensorFraction  Optional[float64] `yaml:"tensor_fraction" json:"tensor_fraction,omitzero"`
-	DRAMFraction    Optional[float64] `yaml:"dram_fraction" json:"dram_fraction,omitzero"` // of peak bandwidth
-	EngineFraction  Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
+	// GPUBusyFraction is GPM's graphics_util.
+	GPUBusyFraction sharing.Optional[float64] `yaml:"gpu_busy_fraction" json:"gpu_busy_fraction,omitzero"`
+	SMFraction      sharing.Optional[float64] `yaml:"sm_fraction" json:"sm_fraction,omitzero"`
+	TensorFraction  sharing.Optional[float64] `yaml:"tensor_fraction" json:"tensor_fraction,omitzero"`
+	DRAMFraction    sharing.Optional[float64] `yaml:"dram_fraction" json:"dram_fraction,omitzero"` // of peak bandwidth
+	EngineFraction  sharing.Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
 }
 
 // Response holds measurements of a workload next to standard neighbours, as package colocation takes them.
@@ -69,10 +70,10 @@ type Response struct {
 	// SlicesPerStep is the mean number of time slices of a decode step next to a neighbour that always spins
 	// ([predict.Predictor.SlicesNextToSpinner]). A latency does not determine it where the step is about as long as a
 	// whole number of slices.
-	SlicesPerStep Optional[float64] `yaml:"turns" json:"turns,omitzero"`
+	SlicesPerStep sharing.Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 	// TTFTGrowth is the delay of the first token next to that neighbour, for each millisecond that a token
 	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other, under MPS too.
-	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
+	TTFTGrowth sharing.Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
 	// Pressure was measured with package probe's reporter and stress kernels; nil where it was not.
 	Pressure *Pressure `yaml:"pressure" json:"pressure,omitempty"`
 }
@@ -111,7 +112,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkRun(list, path, p.Mechanism, p.Version, p.Kind, p.Engine, p.Server, p.Load)
 	list.If(p.Requests.Or(0) < 0, at("requests"), "", "is negative")
 	p.Outcome.check(list, path)
-	need := func(name, remedy string, v Optional[float64]) {
+	need := func(name, remedy string, v sharing.Optional[float64]) {
 		if _, ok := optional.Positive(v); !ok {
 			list.Addf(at(name), remedy, "is missing from a profile")
 		}
@@ -332,7 +333,7 @@ type Solo struct {
 	Elsewhere *SoloProfile
 	// CapPercent is the active thread percentage that was not measured isolated, to
 	// which MPS's profile must be scaled; missing when there is nothing to scale.
-	CapPercent Optional[float64]
+	CapPercent sharing.Optional[float64]
 }
 
 // Uncontended returns the profile without MPS where there is one, else that under MPS.

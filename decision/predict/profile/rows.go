@@ -17,19 +17,19 @@ import (
 // Row is one tenant in one case of a co-location measurement. Rows with one tenant are profiles; a Predictor predicts
 // the outcomes of the others, which may be absent.
 type Row struct {
-	Version   Optional[int]     `yaml:"version" json:"version,omitzero"` // 2 = may be of any Kind; missing = 1
-	Kind      Kind              `yaml:"kind" json:"kind,omitzero"`
-	Engine    string            `yaml:"engine" json:"engine,omitempty"` // as in SoloProfile
-	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
-	Case      string            `yaml:"case,required" json:"case"`
+	Version   sharing.Optional[int] `yaml:"version" json:"version,omitzero"` // 2 = may be of any Kind; missing = 1
+	Kind      Kind                  `yaml:"kind" json:"kind,omitzero"`
+	Engine    string                `yaml:"engine" json:"engine,omitempty"` // as in SoloProfile
+	Mechanism sharing.Mechanism     `yaml:"mechanism,required" json:"mechanism"`
+	Case      string                `yaml:"case,required" json:"case"`
 	// runs in one go on one machine; "" is not stated
-	Series   string        `yaml:"series" json:"series,omitempty"`
-	Load     Load          `yaml:"load" json:"load,omitzero"` // of servers
-	Server   Server        `yaml:"server,required" json:"server"`
-	Tenants  int           `yaml:"tenants,required" json:"tenants"`
-	Requests Optional[int] `yaml:"requests" json:"requests,omitzero"`
-	Errors   Optional[int] `yaml:"errors" json:"errors,omitzero"`
-	Steps    Optional[int] `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
+	Series   string                `yaml:"series" json:"series,omitempty"`
+	Load     Load                  `yaml:"load" json:"load,omitzero"` // of servers
+	Server   Server                `yaml:"server,required" json:"server"`
+	Tenants  int                   `yaml:"tenants,required" json:"tenants"`
+	Requests sharing.Optional[int] `yaml:"requests" json:"requests,omitzero"`
+	Errors   sharing.Optional[int] `yaml:"errors" json:"errors,omitzero"`
+	Steps    sharing.Optional[int] `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
 	Outcome
 	Readings
 	Response // of a lone tenant
@@ -39,23 +39,23 @@ type Row struct {
 type Readings struct {
 	// GPU has NVML's figures: utilizations in percent.
 	GPU struct {
-		Util    Optional[float64] `yaml:"util" json:"util,omitzero"`
-		MemUtil Optional[float64] `yaml:"mem_util" json:"mem_util,omitzero"`
-		PowerW  Optional[float64] `yaml:"power_w" json:"power_w,omitzero"`
-		UsedGiB Optional[float64] `yaml:"used_gib" json:"used_gib,omitzero"`
-		SMMHz   Optional[float64] `yaml:"sm_mhz" json:"sm_mhz,omitzero"`
+		Util    sharing.Optional[float64] `yaml:"util" json:"util,omitzero"`
+		MemUtil sharing.Optional[float64] `yaml:"mem_util" json:"mem_util,omitzero"`
+		PowerW  sharing.Optional[float64] `yaml:"power_w" json:"power_w,omitzero"`
+		UsedGiB sharing.Optional[float64] `yaml:"used_gib" json:"used_gib,omitzero"`
+		SMMHz   sharing.Optional[float64] `yaml:"sm_mhz" json:"sm_mhz,omitzero"`
 	} `yaml:"gpu,null" json:"gpu,omitzero"`
 	// GPM has GPM's figures in percent.
 	GPM struct {
-		GraphicsUtil Optional[float64] `yaml:"graphics_util" json:"graphics_util,omitzero"`
-		SMUtil       Optional[float64] `yaml:"sm_util" json:"sm_util,omitzero"`
-		SMOccupancy  Optional[float64] `yaml:"sm_occupancy" json:"sm_occupancy,omitzero"`
-		TensorUtil   Optional[float64] `yaml:"tensor_util" json:"tensor_util,omitzero"`
-		DRAMBwUtil   Optional[float64] `yaml:"dram_bw_util" json:"dram_bw_util,omitzero"`
+		GraphicsUtil sharing.Optional[float64] `yaml:"graphics_util" json:"graphics_util,omitzero"`
+		SMUtil       sharing.Optional[float64] `yaml:"sm_util" json:"sm_util,omitzero"`
+		SMOccupancy  sharing.Optional[float64] `yaml:"sm_occupancy" json:"sm_occupancy,omitzero"`
+		TensorUtil   sharing.Optional[float64] `yaml:"tensor_util" json:"tensor_util,omitzero"`
+		DRAMBwUtil   sharing.Optional[float64] `yaml:"dram_bw_util" json:"dram_bw_util,omitzero"`
 	} `yaml:"gpm,null" json:"gpm,omitzero"`
-	GPUName    string            `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
-	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
-	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
+	GPUName    string                    `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
+	EngineBusy sharing.Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
+	WallS      sharing.Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
 }
 
 // Rows is a file of co-location measurements.
@@ -119,9 +119,9 @@ func (r *Row) check(list *problem.List, path string) {
 
 // Profile is the row of a lone tenant as a profile.
 func (r *Row) Profile() SoloProfile {
-	percent := func(v Optional[float64]) Optional[float64] {
+	percent := func(v sharing.Optional[float64]) sharing.Optional[float64] {
 		if f, ok := v.Get(); ok {
-			return Some(f / 100)
+			return sharing.Some(f / 100)
 		}
 		return v
 	}
@@ -133,7 +133,7 @@ func (r *Row) Profile() SoloProfile {
 		p.Requests = r.Steps
 	}
 	if gib, ok := r.GPU.UsedGiB.Get(); ok && gib >= 0 && gib < 1<<20 {
-		p.MemoryUsed = Some(sharing.Bytes(gib * float64(sharing.GiB)))
+		p.MemoryUsed = sharing.Some(sharing.Bytes(gib * float64(sharing.GiB)))
 	}
 	return p
 }

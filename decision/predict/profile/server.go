@@ -6,15 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Server is the configuration of a server under test. Two servers are the same when all of it is.
 type Server struct {
-	Model string        `yaml:"model" json:"model,omitempty"` // "" when not stated
-	Slots Optional[int] `yaml:"slots" json:"slots,omitzero"`  // requests that it serves at once
+	Model string                `yaml:"model" json:"model,omitempty"` // "" when not stated
+	Slots sharing.Optional[int] `yaml:"slots" json:"slots,omitzero"`  // requests that it serves at once
 	// MPS active thread percentage; missing = not capped
-	SMPercent Optional[float64] `yaml:"sm_percent" json:"sm_percent,omitzero"`
+	SMPercent sharing.Optional[float64] `yaml:"sm_percent" json:"sm_percent,omitzero"`
 	// another distinction of servers, e.g. "vllm 0.9, fp8"
 	Variant string `yaml:"variant" json:"variant,omitempty"`
 }
@@ -27,7 +29,7 @@ func (s Server) String() string {
 
 // uncapped is the same server without an active thread percentage.
 func (s Server) uncapped() Server {
-	s.SMPercent = Optional[float64]{}
+	s.SMPercent = sharing.Optional[float64]{}
 	return s
 }
 
@@ -44,12 +46,12 @@ func (s Server) check(list *problem.List, path string) {
 // Load is the demand of a server's clients: in a closed loop of Concurrency clients that each send the next request
 // when the last one ends, or in an open loop of Rate requests a second (Poisson). Exactly one of the two is set.
 type Load struct {
-	Server      int           `yaml:"server" json:"server"` // index among a case's servers
-	Concurrency int           `yaml:"concurrency" json:"concurrency,omitempty"`
-	Rate        float64       `yaml:"rate" json:"rate,omitempty"` // requests a second
-	Prompt      int           `yaml:"prompt,required" json:"prompt"`
-	Output      int           `yaml:"output,required" json:"output"`
-	Seed        Optional[int] `yaml:"seed" json:"seed,omitzero"`
+	Server      int                   `yaml:"server" json:"server"` // index among a case's servers
+	Concurrency int                   `yaml:"concurrency" json:"concurrency,omitempty"`
+	Rate        float64               `yaml:"rate" json:"rate,omitempty"` // requests a second
+	Prompt      int                   `yaml:"prompt,required" json:"prompt"`
+	Output      int                   `yaml:"output,required" json:"output"`
+	Seed        sharing.Optional[int] `yaml:"seed" json:"seed,omitzero"`
 	// OutputSpread is the fraction of Output by which answers are shorter and longer than it, evenly; 0 = all have it.
 	// Clients in a closed loop with answers all of one length fall into step, or out of it, for seconds.
 	OutputSpread float64 `yaml:"output_spread" json:"output_spread,omitempty"`
@@ -61,7 +63,7 @@ func (l Load) Closed() bool { return l.Concurrency > 0 }
 // Same is the load without the server's index, the seed and the spread of answers: two runs with the
 // same value are of the same workload.
 func (l Load) Same() Load {
-	l.Server, l.Seed, l.OutputSpread = 0, Optional[int]{}, 0
+	l.Server, l.Seed, l.OutputSpread = 0, sharing.Optional[int]{}, 0
 	return l
 }
 

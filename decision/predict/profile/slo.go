@@ -7,19 +7,21 @@ import (
 	"iter"
 	"time"
 
+	"github.com/cotenant/cotenant/sharing"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // SLO is a set of latency limits; missing ones are not checked. Compare a prediction with one by [Interval.Below].
 type SLO struct {
-	TTFTP99 Optional[Duration] `yaml:"ttft_p99"`
-	TPOTP50 Optional[Duration] `yaml:"tpot_p50"`
-	TPOTP99 Optional[Duration] `yaml:"tpot_p99"`
-	E2EP99  Optional[Duration] `yaml:"e2e_p99"`
+	TTFTP99 sharing.Optional[Duration] `yaml:"ttft_p99"`
+	TPOTP50 sharing.Optional[Duration] `yaml:"tpot_p50"`
+	TPOTP99 sharing.Optional[Duration] `yaml:"tpot_p99"`
+	E2EP99  sharing.Optional[Duration] `yaml:"e2e_p99"`
 }
 
 // At is the place of a metric's limit; nil for a metric that no SLO limits.
-func (s *SLO) At(m Metric) *Optional[Duration] {
+func (s *SLO) At(m Metric) *sharing.Optional[Duration] {
 	switch m {
 	case MetricTTFTP99:
 		return &s.TTFTP99

@@ -11,7 +11,6 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"github.com/cotenant/cotenant/decision/placement"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -34,7 +33,7 @@ type Device struct {
 	Start     int           // of a MIG instance
 	// Slowdown is the worst that is predicted for the pod or a neighbour.
 	// Unpredicted counts those for which nothing is predicted.
-	Slowdown    profile.Optional[float64]
+	Slowdown    sharing.Optional[float64]
 	Unpredicted int
 	// Container is the one that claims it, Model the GPUs'. Annotations have neither.
 	Container string

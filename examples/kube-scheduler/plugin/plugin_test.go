@@ -94,7 +94,7 @@ func TestFilter(t *testing.T) {
 			"cpu": never + "gpu no-gpu: no GPU", "liar": never + "gpu labels: labels contradict the capacity",
 			"whole": now + "gpu gpu-count: too few GPUs that are alike", "slices": now + "gpu gpu-count: too few GPUs that are alike"}},
 		{"invalid", makePod("p", "nvidia.com/gpu=1", "max-slowdown=fast kind=mining"), map[string]string{
-			"*": never + `kubegpu: invalid: metadata.annotations[cotenant.dev/kind]: decision: unknown name: kind "mining"; known: distributed-training, training, ` +
+			"*": never + `kubegpu: invalid: metadata.annotations[cotenant.dev/kind]: sharing: unknown name: kind "mining"; known: distributed-training, training, ` +
 				`online-inference, offline-inference, batch, notebook, ci, hpc metadata.annotations[cotenant.dev/max-slowdown]: "fast" is no slowdown: 1 is as fast as isolated`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -54,7 +54,7 @@ var lacking = map[*costs.Constant]func(profile.Rows) profile.Rows{
 func withoutSMs(rows profile.Rows, pressure bool) profile.Rows {
 	for i := range rows {
 		if rows[i].Tenants == 1 {
-			rows[i].GPM.SMUtil = profile.Optional[float64]{}
+			rows[i].GPM.SMUtil = sharing.Optional[float64]{}
 			if pressure {
 				rows[i].Pressure = nil
 			}

@@ -214,7 +214,7 @@ func uncontended(ps *profile.Profiles, r *profile.Row) *profile.SoloProfile {
 
 // uncapped is the same server without an active thread percentage.
 func uncapped(s profile.Server) profile.Server {
-	s.SMPercent = profile.Optional[float64]{}
+	s.SMPercent = sharing.Optional[float64]{}
 	return s
 }
 

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
@@ -16,7 +18,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 //go:embed fleets.yaml
@@ -80,8 +81,8 @@ func logBetween(rng *rand.Rand, low, high float64) float64 {
 	return low * math.Exp(rng.Float64()*math.Log(high/low))
 }
 
-func milliseconds(v float64) profile.Optional[profile.Duration] {
-	return profile.Some(profile.Duration(time.Duration(math.Round(v*1e3)) * time.Microsecond))
+func milliseconds(v float64) sharing.Optional[profile.Duration] {
+	return sharing.Some(profile.Duration(time.Duration(math.Round(v*1e3)) * time.Microsecond))
 }
 
 // scene makes one fleet.
@@ -107,7 +108,7 @@ func (d *distributions) scene(rng *rand.Rand) (*scene, error) {
 		}
 		s.gpus, s.prices, s.profiles = append(s.gpus, g), append(s.prices, c.Price), append(s.profiles, profilesOf(g))
 		s.full.Pools = append(s.full.Pools, decision.Pool{Name: fmt.Sprintf("pool%d", p+1), GPU: c.GPU, Count: 40,
-			PricePerGPUHour: decision.Some(price),
+			PricePerGPUHour: sharing.Some(price),
 			Mechanisms: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 				sharing.MechanismMIG}})
 	}
@@ -132,8 +133,8 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 	if rng.IntN(10) < 3 {
 		w.Tenant = string(rune('a' + rng.IntN(3)))
 	}
-	gib := func(v float64) decision.Optional[sharing.Bytes] {
-		return decision.Some(sharing.Bytes(v * float64(sharing.GiB)))
+	gib := func(v float64) sharing.Optional[sharing.Bytes] {
+		return sharing.Some(sharing.Bytes(v * float64(sharing.GiB)))
 	}
 	largest := 0.0
 	for _, g := range gpus {
@@ -152,7 +153,7 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		busy := math.Round(logBetween(rng, 0.03, 0.5)*100) / 100
 		service := logBetween(rng, 0.008, 0.2)
 		alone := service * unitP99(busy, 1.25)
-		w.GPUBusy, w.Evidence = decision.Some(busy), "measured"
+		w.GPUBusy, w.Evidence = sharing.Some(busy), "measured"
 		w.Solo.E2EP99 = milliseconds(alone * 1e3)
 		w.SLO.E2EP99 = milliseconds(alone * 1e3 * logBetween(rng, 1.4, 8))
 		if rng.IntN(6) == 0 {
@@ -162,15 +163,15 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		w.Kind = decision.KindNotebook
 		w.Replicas.Max = 1 + rng.IntN(6)
 		w.Memory = gib(math.Round(logBetween(rng, 2, min(20, largest*0.6))))
-		w.GPUBusy = decision.Some(math.Round(logBetween(rng, 0.01, 0.2)*100) / 100)
+		w.GPUBusy = sharing.Some(math.Round(logBetween(rng, 0.01, 0.2)*100) / 100)
 	case "training":
 		w.Kind = decision.KindTraining
 		w.Memory = gib(math.Round(logBetween(rng, 4, largest*0.85)))
-		w.GPUBusy = decision.Some(math.Round((0.5+0.45*rng.Float64())*100) / 100)
+		w.GPUBusy = sharing.Some(math.Round((0.5+0.45*rng.Float64())*100) / 100)
 	case "batch":
 		w.Kind = decision.KindBatch
 		w.Memory = gib(math.Round(logBetween(rng, 2, min(24, largest*0.8))))
-		w.GPUBusy = decision.Some(math.Round(logBetween(rng, 0.05, 0.7)*100) / 100)
+		w.GPUBusy = sharing.Some(math.Round(logBetween(rng, 0.05, 0.7)*100) / 100)
 	}
 	if w.Load == nil { // measured on the first pool's GPU, as its users state
 		w.BusyOn = gpus[0].Name
@@ -199,14 +200,14 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 	})
 	l := pick(rng, d.Lengths, func(l lengthChoice) float64 { return l.Weight })
 	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: "fp16",
-		Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
+		Layers: sharing.Some(m.Layers), KVHeads: sharing.Some(m.KVHeads), HeadDim: sharing.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
 	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(predict.MachineOf(best).FLOPs*0.45))
 	// A server is busy for a prefill and some of its steps of each request.
 	most := 0.6 / (prefill + step*float64(l.Output)/8)
 	each := math.Max(0.05, math.Round(logBetween(rng, 0.05, 0.8)*most*100)/100)
-	w.Load = &fleet.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: decision.Some(l.Input),
-		OutputTokens: decision.Some(l.Output)}
+	w.Load = &fleet.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: sharing.Some(l.Input),
+		OutputTokens: sharing.Some(l.Output)}
 	w.SLO.TPOTP99 = milliseconds(roundTo(1e3*step*logBetween(rng, 2.5, 12), 5))
 	w.SLO.TTFTP99 = milliseconds(roundTo(1e3*prefill*logBetween(rng, 10, 60), 50))
 }
@@ -230,7 +231,7 @@ func (s *scene) hide(rng *rand.Rand) {
 		case w.Solo != (profile.SLO{}) && rng.IntN(2) == 0:
 			w.Solo, w.SoloOn = profile.SLO{}, ""
 		default:
-			w.GPUBusy, w.BusyOn = decision.Optional[float64]{}, ""
+			w.GPUBusy, w.BusyOn = sharing.Optional[float64]{}, ""
 		}
 	}
 	s.shown = &shown
@@ -241,8 +242,8 @@ func (s *scene) stateLengths(rng *rand.Rand, lengths spread) {
 	for i := range s.full.Workloads {
 		l := s.full.Workloads[i].Load
 		if sigma, stated := lengths.draw(rng), rng.IntN(2) == 0; l != nil && stated {
-			p99 := func(mean profile.Optional[int]) profile.Optional[int] {
-				return profile.Some(int(float64(mean.Or(0)) * math.Exp(distuv.UnitNormal.Quantile(0.99)*sigma-sigma*sigma/2)))
+			p99 := func(mean sharing.Optional[int]) sharing.Optional[int] {
+				return sharing.Some(int(float64(mean.Or(0)) * math.Exp(distuv.UnitNormal.Quantile(0.99)*sigma-sigma*sigma/2)))
 			}
 			l.InputTokensP99, l.OutputTokensP99 = p99(l.InputTokens), p99(l.OutputTokens)
 		}

@@ -234,7 +234,7 @@ func (a *ask) decide(ctx context.Context, profiles *profile.Profiles, tenant int
 		if tenant >= 0 && i != tenant {
 			limit *= slack
 		}
-		*slo[i].At(a.metric) = profile.Some(limit)
+		*slo[i].At(a.metric) = sharing.Some(limit)
 	}
 	f, err := fleetOf(a.mix, slo, 1, a.mix.Rows[0].Mechanism)
 	if err != nil {
@@ -279,9 +279,9 @@ func fleetOf(m *predict.Mix, slo []profile.SLO, gpus int, mechanisms ...sharing.
 		f.Workloads = append(f.Workloads, decision.Workload{
 			Name:    fmt.Sprintf(tenantName, i+1),
 			Kind:    decision.KindOnlineInference,
-			Memory:  decision.Some(memory),
+			Memory:  sharing.Some(memory),
 			SLO:     slo[i],
-			UID:     decision.Some(1000),
+			UID:     sharing.Some(1000),
 			Profile: &profile.ProfileRef{Server: solo.Server, Load: solo.Load},
 		})
 	}

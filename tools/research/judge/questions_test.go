@@ -74,7 +74,7 @@ func TestAskLeavesOutWhatRepeatedRunsDisagreeOn(t *testing.T) {
 	again := mixes[0]
 	again.Rows = append(profile.Rows(nil), mixes[0].Rows...)
 	for i := range again.Rows {
-		again.Rows[i].TPOT.P50 = profile.Some(100 * again.Rows[i].TPOT.P50.Or(0))
+		again.Rows[i].TPOT.P50 = sharing.Some(100 * again.Rows[i].TPOT.P50.Or(0))
 	}
 	a, err := Ask(t.Context(), append(mixes, again))
 	if err != nil {

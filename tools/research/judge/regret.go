@@ -195,7 +195,7 @@ func byName(m *predict.Mix, who []int, kept []bool) []bool {
 func (a *ask) arrange(ctx context.Context, profiles *profile.Profiles) ([]shared, error) {
 	slo := make([]profile.SLO, len(a.limits))
 	for i, limit := range a.limits {
-		*slo[i].At(a.metric) = profile.Some(limit)
+		*slo[i].At(a.metric) = sharing.Some(limit)
 	}
 	f, err := fleetOf(a.mix, slo, len(slo), sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismExclusive)
 	if err != nil {
