@@ -18,12 +18,8 @@
 // The cost of a mechanism by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from, with
 // its source, and [OverheadRange] makes it ready for money.
 //
-// Tests reproduce the calculators of three articles, and comments name their errors: the latency article
-// (https://myitbasics.com/gpu-sharing-amazon-eks/), the economics article
-// (https://asleekgeek.com/articles/gpu-sharing-fundamentals), and "Why Share GPUs?"
-// (https://lucaberton.com/blog/gpu-sharing-kubernetes-mig-mps-time-slicing-2026/).
+// Comments name the errors of the latency article (https://myitbasics.com/gpu-sharing-amazon-eks/) and of the economics
+// article (https://asleekgeek.com/articles/gpu-sharing-fundamentals), whose calculators the tests reproduce.
 //
-// All functions are safe for concurrent use.
-//
-// It is stable: its API changes incompatibly only with a new major version.
+// All functions are safe for concurrent use. It is stable: its API changes incompatibly only with a new major version.
 package cost

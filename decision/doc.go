@@ -12,9 +12,8 @@
 // and a mechanism) passes the checks of decision/filter with four verdicts (pass, reject, fixable, unknown), each with
 // a coded reason and its source. Not sharing is always a candidate. Traps in the input are reported by severity.
 //
-// The answer is a layout ([Result.Layout], of package layout): nodes, the modes of their devices, and the
-// device of each placed replica. It keeps to the rules of each pool's delivery, its price is the totals, and files are
-// made from it.
+// The answer is a layout ([Result.Layout]), which keeps to the rules of each pool's delivery. Its price is the totals,
+// and files are made from it.
 //
 // Priorities are strict: stated objectives are met; then replicas are placed, online services before other
 // work before notebooks, or as the fleet's priorities say; then money counts; among equal costs, the least
@@ -24,10 +23,6 @@
 //
 // Use [Compare] for the value of less confidence or of another mechanism: it decides with several options.
 //
-// Schedulers use package score: one workload against one pool, without allocating.
-//
-// Decisions are deterministic: the same fleet in any order gives the same
-// bytes. Nothing in the package does I/O or needs a GPU.
-//
+// Decisions are deterministic: the same fleet in any order gives the same bytes. Nothing here does I/O or needs a GPU.
 // It is stable: its API changes incompatibly only with a new major version.
 package decision

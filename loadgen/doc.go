@@ -19,9 +19,8 @@
 // artifacts (see [artifactSummary] and its neighbours), which [LoadResult] reads back. [Search] looks for the highest
 // rate that keeps the tenants' SLOs, and [Study] makes the runs that show how tenants disturb one another.
 //
-// Package loadgen/prompt reads and makes up prompts, and reads published traces, which give the arrivals too. Package
-// loadgen/report compares groups of repeated runs. Package loadgen/loadgentest is a server with scripted timing and
-// faults, and a simulated GPU.
+// Package prompt reads and makes up prompts and traces, report compares groups of repeated runs, and loadgentest is a
+// server with scripted timing and faults, and a simulated GPU.
 //
 // # What is measured
 //
@@ -31,9 +30,8 @@
 // tool-call delta count as tokens; a role, a usage report, a finish reason and a comment never do. A request is ok
 // only with HTTP 200, a terminator ([DONE] or a finish reason), no error event and at least one token.
 //
-// Without continuous usage from the server, itl spreads the request's tokens evenly over its events, while tpot
-// counts the first event as one token. The two therefore differ a little when events carry several tokens. That is
-// deliberate: other tools do the same, and the figures stay comparable.
+// Without continuous usage from the server, itl spreads the request's tokens evenly over its events, while tpot counts
+// the first event as one token, as other tools do: they differ a little when events carry several tokens.
 //
 // # Clocks
 //
@@ -45,7 +43,5 @@
 // counts once the data has come. All times in the artifacts are Unix nanoseconds derived from one base of wall and
 // monotonic clock.
 //
-// HTTP/1.1 is spoken, never HTTP/2: a stamp belongs to one stream only when a connection carries one stream.
-//
-// Stable.
+// HTTP/1.1 is spoken, never HTTP/2: a stamp belongs to one stream only when a connection carries one stream. Stable.
 package loadgen

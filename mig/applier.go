@@ -299,13 +299,11 @@ func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) erro
 // ErrBusy). A device that holds the plan's result already is left alone. MIG mode is switched where the plan needs
 // it; where that takes a reset, the error is an ErrPendingReset.
 //
-// Each step waits for the one before; ctx is honoured between steps. Before each the device is read again: where it
-// holds anything that Apply did not leave there, somebody else is changing it, and the step is not made
-// (ErrConflict). When a step fails all changes of Apply are undone, and none of others: an instance is Apply's own
-// when the driver returned it to Apply. Some drivers refuse after they have acted: the device is read after every
-// call that failed, and a change like that of the call is Apply's own as well, except for an instance at a place for
-// which the driver reported no room, which is left alone and named. The error is then an *ApplyError, which also has
-// the state that is left where undoing failed. A device that is a Locker is locked meanwhile.
+// ctx is honoured between steps. Before each the device is read again: where it holds anything that Apply did not leave
+// there, somebody else is changing it, and the step is not made (ErrConflict). When a step fails all changes of Apply
+// are undone, and none of others: an instance is Apply's own when the driver returned it to Apply, or where a call that
+// failed left a change like its own, except at a place for which the driver reported no room. The error is then an
+// *ApplyError, which also has the state that is left where undoing failed. A Locker is locked meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err

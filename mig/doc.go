@@ -13,11 +13,9 @@
 // and [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
 // and it goes back to the layout that was there when a step fails, without touching instances of others.
 // Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one.
-//
 // Where the catalogue does not have a GPU's placements, planning returns [ErrPlacementsUnknown] and does not guess.
 //
 // Everything is deterministic. Models and profiles are shared and must not be modified; all functions are safe for
 // concurrent use unless documented otherwise.
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package mig

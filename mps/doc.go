@@ -10,7 +10,6 @@
 // back, and membership is queried from the daemon, never from the environment.
 //
 // MPS exists on Linux and QNX. Arithmetic and parsing work everywhere; running the control program elsewhere fails.
-//
 // It is stable: its API changes incompatibly only with a new major version. Facts carry their source in parentheses, as
 // keys that sharing.SourceByID resolves.
 package mps

@@ -4,10 +4,9 @@
 // abilities of each GPU, and the claims about sharing that look right and fail in production.
 //
 //   - LookupGPU and GPUs: the GPU table.
-//   - IsolationIn, Isolation, Properties: the isolation of a mechanism.
+//   - IsolationIn, Isolation: the isolation of a mechanism.
 //   - Available, MPSClientLimit: the limits of hardware and driver.
 //   - InfoFor, Delivers: facts about a mechanism.
-//   - Compare: two mechanisms side by side.
 //   - Traps; SourceByID; Citations, with which an output ends.
 //
 // # Sources
@@ -18,11 +17,8 @@
 // our own measurements, computations and data start with cotenant- (cotenant-h200-colocation). cotenant-reading marks
 // an inference from other sources, which the statement names.
 //
-// REPORT-2026-11.md compares this package with the figures of widely read articles.
-//
-// Everything in it is data with a source. Answers are three-valued: without a source they are unknown, never no and
-// never zero. The package does no I/O, and all its functions are safe for concurrent use; the values they return
-// are copies or must not be modified, as each says.
-//
+// Everything here is data with a source; REPORT-2026-11.md compares it with widely read articles. Answers are
+// three-valued: without a source they are unknown, never no and never zero. The package does no I/O, and all its
+// functions are safe for concurrent use; the values they return are copies or must not be modified, as each says.
 // It is stable: its API changes incompatibly only with a new major version.
 package sharing

@@ -9,12 +9,11 @@
 //	report, err := telemetry.DetectIdle(series, 0, telemetry.IdleOptions{})
 //
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest for a scripted one) on two clocks: a
-// fast one for figures that cost microseconds and a slow one for those that cost milliseconds. Each device has its
-// own readers and a watchdog: a device that hangs or fails is down ([Latest.Down]) and delays no other. The samples
-// become a [Series], which is written as CSV and read back without loss, or, one at a time, a [Latest].
-// [MeasureEnergy] integrates power and checks it against the energy counter, [DetectIdle] finds deep idle,
-// execution-idle and stalled time, and [ReapPolicy.Recoverable] computes the GPU time that reaping would give back. A
-// [Digest] does all of it as samples come, in little memory.
+// fast one for figures that cost microseconds and a slow one for those that cost milliseconds. A device that hangs or
+// fails is down ([Latest.Down]) and delays no other. The samples become a [Series], which is written as CSV and read
+// back, or, one at a time, a [Latest]. [MeasureEnergy] integrates power next to the energy counter, [DetectIdle] finds
+// deep idle, execution-idle and stalled time, and [ReapPolicy.Recoverable] computes the GPU time that reaping would
+// give back. A [Digest] does all of it as samples come.
 //
 // # Missing is not zero
 //
@@ -23,12 +22,10 @@
 //
 // # Provenance of a figure
 //
-// Every series carries the [sharing.Basis] of its source, and every row written carries it too, so that a simulated
-// series is never mistaken for a measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept
-// next to the figures as [Event].
+// Every series and every row written carries the [sharing.Basis] of its source, so that a simulated series is never
+// mistaken for a measured one. Gaps, lost devices and dropped values are kept as [Event].
 //
 // NVML's utilization is the share of time in which any kernel ran: a kernel of one thread reads 100%. It does not
 // measure capacity; for that use the GPM figures of Hopper and later ([MetricSMUtilPercent], [MetricDRAMUtilPercent]).
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package telemetry

@@ -10,8 +10,7 @@
 // [Level] is a time-slice level of the driver's compute policy (DEFAULT, SHORT, MEDIUM, LONG). NVIDIA publishes no
 // milliseconds for the levels: the one known figure is DEFAULT on an H200, which this project measured.
 //
-// Time-slicing divides time and nothing else: memory is not divided, faults
-// are not contained, and replicas are not capacity.
-//
+// Time-slicing divides time and nothing else: memory is not divided, faults are not contained, and replicas are not
+// capacity.
 // It is stable: its API changes incompatibly only with a new major version.
 package timeslice

@@ -19,9 +19,8 @@
 // every objective of every tenant. Taking back needs evidence against one, by a Shiryaev-Roberts e-detector (Shin,
 // Ramdas and Rinaldo, E-detectors, 2024), since harm may begin at any time.
 //
-// Nothing is assumed of the latencies' distribution. The one assumption: for a tenant exactly at its limit the
-// expected share of a block, given all earlier ones, is within a quarter of the limit's. The blocks are long for
-// that. The bounds in a Result hold under it; the tests compare them with simulated noise.
+// The one assumption: for a tenant exactly at its limit the expected share of a block, given all earlier ones, is
+// within a quarter of the limit's. The bounds in a Result hold under it; the tests compare them with simulated noise.
 //
 // A Canary has no input but its snapshots. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger,
 // which place, promote and take back. It is experimental: its API may change between minor versions.

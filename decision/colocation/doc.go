@@ -9,6 +9,5 @@
 //
 // It changes no compute mode, clocks, MIG or compute policy. A Machine starts and stops the plan's servers, and an MPS
 // daemon of its own.
-//
 // Experimental: its API may change.
 package colocation

@@ -16,7 +16,5 @@
 // scheduling are kept. Kubernetes objects are read one at a time, so that memory grows with the pods that use GPUs and
 // not with the file. A Collector is not safe for concurrent use.
 //
-// UPSTREAM.md lists the formats of other projects that are read, with their versions.
-//
-// The package is experimental: its API may change between minor versions.
+// UPSTREAM.md lists the formats of other projects that are read, with their versions. The package is experimental.
 package discover

@@ -7,6 +7,5 @@
 // to share and how ([Target.Check]). Package decision/placement uses the second: a request and a GPU on which
 // others run already ([Target.Admit], [Left], [Objectives]). The [Scope] of each code defines how the
 // answers of the two may differ.
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package filter

@@ -3,7 +3,6 @@
 // Package fleet holds a user's statements: pools of GPUs, the workloads that want them, the cluster as it runs today,
 // and the arithmetic that follows from a statement by itself, such as the memory of a model. [ParseFleet] reads it from
 // strict YAML; package decision decides it.
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package fleet
 

@@ -3,8 +3,7 @@
 // Package guard watches tenants that share GPUs, compares their latency with the prediction, and proposes actions, each
 // with its evidence and the effect to expect. It is experimental: its API may change between minor versions.
 //
-// A Guard takes one Observation after another (a window of a second to some minutes) and returns Proposals:
-//
+// A Guard takes one Observation after another, of a second to some minutes, and returns Proposals:
 //   - keep: a server is slower than expected, and no neighbour explains it
 //   - notice: a tenant holds a GPU without using it, or a process that belongs to no tenant disturbs one
 //   - cap: under MPS a neighbour's share grew, and an active thread percentage is predicted to undo the harm

@@ -4,8 +4,6 @@
 // that hold them. The planner makes a layout, discovery reads one, manifests are written from one, a migration is the
 // difference of two, and a scheduler adds one replica after another to one.
 //
-// # Reading and changing a layout
-//
 // A [Cluster] is immutable: [Cluster.Assign], [Cluster.Release], [Cluster.WithNode] and [Cluster.WithoutNode] return
 // another one that shares all but the node that changed. [Observe] refuses no node: a device that is over-full, lost,
 // unhealthy or contradicts itself takes no more tenants, and is reported as a [Problem]. [Err] makes one error of all
@@ -21,17 +19,12 @@
 // of its devices or instances, on one node. A device whose [Device.Mode] is None is open: it has the mode of its
 // tenants. A dynamic device gets its MIG instances with the tenants that need them.
 //
-// # Limits of a delivery
-//
 // A delivery limits a node: the device plugin shares all full GPUs by one mode with one number of slots, DRA, HAMi or
 // KAI device by device, and so on. [RulesOf] gives the limits that a planner needs, [Node.Check] checks all of them,
 // with sources, and [Rules.Configure] sets a device as its delivery would.
 //
-// # Money and differences
-//
 // [Cluster.Cost] is the cost of the nodes in use, as whole nodes; [Cluster.Findings] lists unused capacity that is paid
 // for. [Diff] lists the changes between two layouts; [Match] first gives the replicas of a planned layout the keys of
 // those that run.
-//
 // It is stable: its API, and the keys of its JSON, change incompatibly only with a new major version.
 package layout

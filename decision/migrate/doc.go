@@ -12,6 +12,5 @@
 // Workloads with too few figures stay in place, and so do their nodes. A step never takes a device from a running
 // replica before the replica has another, except where a PodDisruptionBudget allows it and the step names it. Under
 // HAMi, Deployments move with their requests; nodes of Volcano, KAI and the DRA driver are left as they are.
-//
 // Experimental: its API may change.
 package migrate

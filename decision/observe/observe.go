@@ -9,7 +9,6 @@
 //	err = known.Add(profiles[0].SoloProfile)
 //
 // The figures are those of an isolated server only where nobody shared its GPU, which the caller must know.
-//
 // It is experimental: its API may change between minor versions.
 package observe
 

@@ -2,6 +2,5 @@
 
 // Package pages makes pages of decisions: of a fleet's plan, of a change to a running cluster, and of the cost and
 // isolation of sharing. GPUs are boxes, by node or pool, with tenants and slices to scale.
-//
 // Experimental: its API may change.
 package pages

@@ -25,7 +25,5 @@
 //
 // Everything is deterministic: equal layouts, requests and policies give equal placements, whatever else runs at the
 // same time. Layouts, policies and scorers are safe for concurrent use, a Placer is not. Nothing here does I/O or
-// needs a GPU.
-//
-// It is stable: its API changes incompatibly only with a new major version.
+// needs a GPU. It is stable: its API changes incompatibly only with a new major version.
 package placement

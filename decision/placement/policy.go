@@ -43,9 +43,8 @@ const (
 //     nodes free for requests of many GPUs.
 //
 // MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are drawn once from a fixed
-// seed, in the mix's proportions. Estimates are kept in a table of fixed size, for CPU in steps of 0.5 cores and memory
-// in steps of 2 GiB. The numbers were chosen on the openb default trace with four variations of it, so that the policy
-// allocates more than FGD on each of the five.
+// seed, in the mix's proportions. Estimates are kept in a table of fixed size. The numbers were chosen on the openb
+// default trace with four variations of it, so that the policy allocates more than FGD on each of the five.
 type Cotenant struct {
 	mix  *mix
 	runs [runCount]run

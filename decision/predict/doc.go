@@ -15,6 +15,5 @@
 // model only, and then closed forms of queues answer. Measurements are in package profile.
 //
 // Nothing here touches a GPU. Predictors and profiles may be read concurrently; the same input gives the same bytes.
-//
 // Experimental: its API may change.
 package predict

@@ -2,7 +2,6 @@
 
 // Package simgpu supplies the simulated servers of package loadgentest with a GPU that they share as package predict
 // simulates it: in turn by package timeslice, or at the same time by package contention. Its figures are simulated.
-//
 // Experimental.
 package simgpu
 

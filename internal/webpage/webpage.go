@@ -4,17 +4,7 @@
 // opens without a network, in light and dark, on paper and on a telephone. Observable Plot draws the charts; licences
 // are in plot/LICENSE and in every page, and go generate fetches the versions that plot/update.sh names.
 //
-// A page is a value, and Write writes it:
-//
-//	kept := webpage.Table{Head: []string{"scenario", "kept to (requests/s)"}}
-//	kept.Add("mps", 14.0)
-//	latency := webpage.Chart{Title: "Latency", X: webpage.Axis{Label: "load (requests/s)"},
-//		Y: webpage.Axis{Label: "TTFT P99 (ms)"}}
-//	latency.Add("mps", webpage.Point{X: 9, Y: 210})
-//	latency.Add("mps", webpage.Point{X: 14, Y: 480})
-//	page := webpage.Page{Title: "Load test", Answer: "MPS keeps the objective to 14 requests/s, time-slicing to 9.",
-//		Sections: []webpage.Section{{Tables: []webpage.Table{kept}, Charts: []webpage.Chart{latency}}}}
-//	err := page.Write(w)
+// A Page is a value, and Write writes it.
 //
 // A reader sees Answer and the table of the first section first: put the numbers there. A name has one colour
 // throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series

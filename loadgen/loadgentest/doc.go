@@ -7,6 +7,5 @@
 // A [Server] listens on loopback TCP, or, with [Options.Pipe], on in-memory connections that work inside a
 // testing/synctest bubble, where all times are exact. [NewGPU] adds a simulated GPU for several servers'
 // models. A [Device] defines how they share it; package simgpu has those of time-slicing and MPS.
-//
 // Stable.
 package loadgentest

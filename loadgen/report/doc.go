@@ -2,17 +2,12 @@
 
 // Package report compares the results of runs of loadgen, and shows them.
 //
-// [CompareRuns] compares two groups of repeated runs and refuses claims that so
-// few runs, or so few requests, cannot support:
+// [CompareRuns] compares two groups of repeated runs and refuses claims that so few runs or requests cannot support:
 //
 //	base, other := []loadgen.Summary{ /* 5 runs */ }, []loadgen.Summary{ /* 5 runs */ }
-//	c, err := report.CompareRuns(base, other, report.CompareOptions{})
-//	if err != nil {
-//		return err // runs that must not be compared, and why
-//	}
-//	return c.WriteText(os.Stdout)
+//	c, err := report.CompareRuns(base, other, report.CompareOptions{}) // an error says why they must not be compared
+//	err = c.WriteText(os.Stdout)
 //
 // [WriteInterference] compares tenants together with each in isolation; [Gate] checks a run against conditions.
-//
 // Stable.
 package report

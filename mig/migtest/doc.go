@@ -7,6 +7,5 @@
 // be made to fail, before or after its effect.
 //
 // What it reports is simulated: no figure of it is a measurement.
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package migtest

@@ -4,7 +4,6 @@
 // MIG manager reads: which GPUs of a node get which MIG devices. [Parse] reads one strictly, [ParseFile] also finds it
 // in Kubernetes manifests, [Check] reports whether its entries can be placed, and [EntryOf] makes an entry of a layout.
 // Errors about an input match mig.ErrInvalid.
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package parted
 

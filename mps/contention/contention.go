@@ -4,7 +4,6 @@
 //
 // A [Law] holds the constants, [Law.Demand] converts a client's use of bandwidth and SMs into its effect on others, and
 // [GPU] simulates clients event by event, as timeslice.GPU does for time-slicing. All results are simulated.
-//
 // Experimental.
 package contention
 

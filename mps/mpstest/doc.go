@@ -10,6 +10,5 @@
 //
 // Process IDs that the fake invents begin above any that Linux gives, so that a mistake can never signal a real
 // process. No GPU is involved, and no answer of the fake is a measurement.
-//
 // Experimental: its API may change.
 package mpstest

@@ -8,9 +8,7 @@
 // asks no API and needs no rights beyond reading. Which GPU a container was given, used or not, comes from the
 // kubelet's pod-resources API as Allocations; ParseDevice reads the ids that device plugins use there.
 //
-// An unknown pod is an Identity with a Reason, never a guess.
-//
-// The ids are those of the caller's PID namespace: a program in a pod needs hostPID to see others' processes.
-//
+// An unknown pod is an Identity with a Reason, never a guess. The ids are those of the caller's PID namespace: a
+// program in a pod needs hostPID to see others' processes.
 // It is experimental: its API may change between minor versions.
 package container

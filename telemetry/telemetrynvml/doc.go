@@ -12,7 +12,6 @@
 //
 // With MIG enabled NVML has no utilization for the device and none for processes. Each GPU instance's own GPM
 // counters are read instead (Hopper and later); an A100 has none through NVML, only a list of its instances.
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package telemetrynvml
 

@@ -5,6 +5,5 @@
 //
 // It drives the real telemetry.Sampler, in real time, in a testing/synctest
 // bubble, or through simulated time with [telemetry.Sampler.Simulate].
-//
 // It is stable: its API changes incompatibly only with a new major version.
 package telemetrytest

@@ -18,7 +18,6 @@
 //
 // For measurements under MPS it starts a control daemon with a pipe directory of its own, and stops it in Close. It
 // changes no compute mode, time-slice policy, MIG, clocks, power or persistence.
-//
 // Experimental: its API may change.
 package cudaprobe
 

@@ -8,6 +8,5 @@
 //
 // Everything is simulated: worlds and decider are of one author, and the sources of
 // their figures stand in the two files.
-//
 // Experimental: its API may change.
 package judge

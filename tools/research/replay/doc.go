@@ -6,6 +6,5 @@
 // cluster's GPU capacity was asked for, are placed at once or never, and stay. All figures are simulated.
 //
 // REPORT-2026-11.md in decision/placement holds the policies' figures on that trace.
-//
 // The package is experimental: its API may change between minor versions.
 package replay
