@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // BenchmarkDecide decides fleets of several sizes, the experts' workloads over and over, each free to go to any pool.

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // TestMeasurementIsOfAReplica: the load is that of one replica, and the text has the command of the front end.

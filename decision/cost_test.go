@@ -9,13 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func decideText(t *testing.T, text string) *Result {

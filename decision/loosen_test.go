@@ -8,11 +8,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // loosen are changes that ask for less or offer more.

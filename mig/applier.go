@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // applier makes one change.

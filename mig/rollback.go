@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // rollbackTimeout bounds undoing, which goes on when the context is cancelled.

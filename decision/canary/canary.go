@@ -10,11 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // errDeadline is returned for a plan with a deadline shorter than any test needs.

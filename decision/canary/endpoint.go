@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 

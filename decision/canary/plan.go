@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 

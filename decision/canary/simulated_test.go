@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/canary"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func some(v float64) sharing.Optional[float64] { return sharing.Some(v) }

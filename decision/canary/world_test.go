@@ -7,9 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/canary"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // world is a simulated GPU with a newcomer and three neighbours. The test under test knows nothing of its noise.

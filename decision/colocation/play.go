@@ -10,11 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // countSlices runs a load once more, co-located with a kernel that always spins, and counts the time slices of its

@@ -20,10 +20,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // server is a process that was started for a mode, or one that ran already, of which only the plan is known.

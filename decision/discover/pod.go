@@ -10,11 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // reservations are namespaces of pods with which KAI and its forerunner keep a GPU for others.

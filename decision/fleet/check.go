@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // namePattern is wider than that of Kubernetes labels; manifests fold names. A workload may have a namespace before

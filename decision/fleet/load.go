@@ -8,8 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
@@ -17,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Traffic is the load of a whole workload, all replicas together, with the mean lengths of a request.

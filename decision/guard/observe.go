@@ -8,14 +8,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/telemetry"
 )
 

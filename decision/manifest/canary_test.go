@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // canaryFiles are the canary's files of a folder, as far as YAML reads them.

@@ -6,12 +6,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 

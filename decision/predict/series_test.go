@@ -6,11 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // The held-out series plays no part: with other outcomes it is predicted alike.

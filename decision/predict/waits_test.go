@@ -9,10 +9,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // TestStepsBesideOthers compares findWaits with decode steps of servers that did

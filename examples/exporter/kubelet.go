@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 

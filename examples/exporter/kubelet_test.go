@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 

@@ -14,10 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )

@@ -7,9 +7,8 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Device is a GPU, a MIG device or a replica of either, as a device plugin

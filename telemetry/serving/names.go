@@ -8,13 +8,12 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/promtext"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // figure maps a metric to a field, which one family of a page fills. A former name fills it only where the

@@ -15,14 +15,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/promtext"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // key is a reading's place on the pages.

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // errNone is returned for a page without a known metric of a model server.

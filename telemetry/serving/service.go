@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Service is the mean request of a server that speaks no tokens.

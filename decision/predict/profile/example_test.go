@@ -8,9 +8,8 @@ import (
 	"log"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // measured is a file of rows that an H200 gave.

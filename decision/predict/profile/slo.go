@@ -7,9 +7,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
-
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // SLO is a set of latency limits; missing ones are not checked. Compare a prediction with one by [Interval.Below].
