@@ -54,9 +54,9 @@ func decodeConfig(data []byte) (*modelConfig, []string, error) {
 		return nil, nil, err
 	}
 	text, within := data, ""
-	for name, part := range map[string]json.RawMessage{"text_config": outer.Text, "llm_config": outer.LLM} {
+	for i, part := range []json.RawMessage{outer.Text, outer.LLM} { // of two the latter
 		if len(part) > 0 && !bytes.Equal(part, []byte("null")) {
-			text, within = part, name+"."
+			text, within = part, []string{"text_config.", "llm_config."}[i]
 		}
 	}
 	var named struct {

@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -101,5 +102,24 @@ func TestTaskPriors(t *testing.T) {
 	}
 	if seen < 12 || within*10 < seen*9 {
 		t.Errorf("%d of %d times lie within", within, seen)
+	}
+}
+
+// TestProblemsKeepTheirOrder: the same file gives the same error, byte for byte, with problems in the order of checks.
+func TestProblemsKeepTheirOrder(t *testing.T) {
+	text := []byte(`{version: v1, pools: [{name: p, gpu: L4, count: 4}], workloads: [{name: a, kind: batch, memory: 1GiB,
+  gpu_busy: {mean: 0.1, on: X1}, solo: {e2e_p99: 1s, on: X2}, job: {duration: -1s, deadline: -2s, on: X3}}]}`)
+	_, first := ParseFleet(text)
+	for range 20 {
+		if _, err := ParseFleet(text); fmt.Sprint(err) != fmt.Sprint(first) {
+			t.Fatalf("%v, and before %v", err, first)
+		}
+	}
+	for at, key := -1, []string{"job.duration", "job.deadline", "gpu_busy.on", "solo.on", "job.on"}; len(key) > 0; key = key[1:] {
+		next := strings.Index(fmt.Sprint(first), "workloads[0]."+key[0])
+		if next <= at {
+			t.Fatalf("%s is not in its place in %v", key[0], first)
+		}
+		at = next
 	}
 }

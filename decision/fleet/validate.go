@@ -180,14 +180,14 @@ func (c *checker) workload(path string, w *Workload) {
 		c.within(path+".framework.max_batch_prefill_tokens", f.MaxPrefill, 0, 1<<30)
 		c.If(f.Name == "" && !c.partial, path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
 	}
-	on := map[string]string{"gpu_busy": w.BusyOn, "solo": w.SoloOn}
+	on := [][2]string{{"gpu_busy", w.BusyOn}, {"solo", w.SoloOn}}
 	if w.Job != nil {
-		on["job"] = w.Job.On
+		on = append(on, [2]string{"job", w.Job.On})
 		c.job(path+".job", w)
 	}
-	for key, on := range on {
-		if _, err := sharing.LookupGPU(on); on != "" {
-			c.AddErr(path+"."+key+".on", err)
+	for _, v := range on {
+		if _, err := sharing.LookupGPU(v[1]); v[1] != "" {
+			c.AddErr(path+"."+v[0]+".on", err)
 		}
 	}
 	c.latencies(path+".slo", w.Kind, &w.SLO)
@@ -217,8 +217,8 @@ func (c *checker) job(path string, w *Workload) {
 		"states an end that kind %s does not have", w.Kind)
 	c.If(w.Load != nil || w.Service != nil || w.SLO != (profile.SLO{}), path,
 		"leave load, service and slo out: duration holds the whole work", "contradicts the requests of a server")
-	for key, v := range map[string]profile.Duration{"duration": w.Job.Duration, "deadline": w.Job.Deadline} {
-		c.If((v <= 0 || v.Seconds() > 10*365*24*3600) && !(c.partial && v == 0), path+"."+key,
+	for i, v := range []profile.Duration{w.Job.Duration, w.Job.Deadline} {
+		c.If((v <= 0 || v.Seconds() > 10*365*24*3600) && !(c.partial && v == 0), path+[]string{".duration", ".deadline"}[i],
 			"write the time of the whole work, for example 40h", "%s is out of range", v)
 	}
 }
