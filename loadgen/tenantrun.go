@@ -172,7 +172,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 		j.id = id
 		due := r.start.Add(at)
 		early := time.Until(due) > 0
-		if err := p.wait(offer, due); err != nil {
+		if err := p.wait(offer, due); err != nil || run.Err() != nil {
 			return ignoreContext(offer, err)
 		}
 		if early {
@@ -209,7 +209,7 @@ func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 func (r *tenantRun) user(offer, run context.Context, first time.Time) error {
 	wait := time.Until(first)
 	for {
-		if sleep(offer, wait) != nil {
+		if sleep(offer, wait) != nil || run.Err() != nil {
 			return nil
 		}
 		j, err := r.next()
