@@ -15,12 +15,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// formErrors are standard deviations of the logarithm by which the closed forms miss an event simulation of as many
-// requests as a P99 is evaluated by: of a request's own work, and of its waits for other requests, which vary more
-// (tools/research/judge/REPORT-2026-11.md). The first row is for model servers, the second for servers with a known
-// isolated latency.
+// formErrors are standard deviations of the logarithm by which closed forms miss event simulations: of a request's own
+// work, and of its waits for other requests, which vary more (tools/research/judge/REPORT-2026-11.md). The first row is
+// for model servers, the second for servers with a known isolated latency.
 var formErrors = [2][LatencyCount]struct{ own, waits float64 }{
-	{{0.16, 0.5}, {0.1, 0.65}, {0.18, 0}},
+	{{0.16, 0.4}, {0.1, 0.65}, {0.18, 0}},
 	{{0.05, 0.25}, {0.3, 0}, {0.05, 0.25}},
 }
 
@@ -30,7 +29,8 @@ func (f *expected) formError(d *Tenant, k int, z float64) float64 {
 	if d.Serving == nil {
 		e = &formErrors[1][k]
 	}
-	return math.Hypot(z*e.own, math.Log1p(f.waits[k]*math.Expm1(z*e.waits)))
+	long, waits := f.long[k], f.waits[k]
+	return math.Hypot(z*e.own, math.Log1p(math.Hypot(long, waits*math.Exp(z*e.waits))-math.Hypot(long, waits)))
 }
 
 // setting is a value for each quantity, with figures that all tenants share there.

@@ -181,13 +181,12 @@ func (t *state) converge(d *Tenant, contention float64) {
 		return
 	}
 	t.contention = contention
-	unit := t.stepHost + t.stepGPU*t.contention
+	t.token = t.stepHost + t.stepGPU*t.contention
 	if d.Serves() {
-		t.active = min(1, t.load*unit)
+		t.active = min(1, t.load*t.token)
 	} else {
-		t.active = t.load * unit / (t.load*unit + 1 - t.load)
+		t.active = t.load * t.token / (t.load*t.token + 1 - t.load)
 	}
-	t.token = unit
 }
 
 // read computes a tenant's figures; it may leave out the time per output token, or the other latencies.
@@ -309,7 +308,7 @@ func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, other
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*t.batch) / 2
 	first := rest + math.Sqrt((ownLong-pre)*(ownLong-pre)+wait*wait) // after a mean prefill
 	f.p99[LatencyTTFT] = pre + first
-	f.waits[LatencyTTFT] = 1 - (rest+ownLong)/f.p99[LatencyTTFT]
+	f.waits[LatencyTTFT], f.long[LatencyTTFT] = wait/f.p99[LatencyTTFT], (ownLong-pre)/f.p99[LatencyTTFT]
 	token := (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longer := v.Output*l.long*max(token, 0.5*(token+step)) - v.Output*token
@@ -355,6 +354,7 @@ func (s *setting) logFollowed(logMean float64) float64 {
 type expected struct {
 	p99   [LatencyCount]float64 // seconds, 0 where not known
 	waits [LatencyCount]float64 // the part of each that is waiting for other requests, 0 to 1
+	long  [LatencyCount]float64 // the part by which its own prompt exceeds the mean, which adds to waits in squares
 	rate  float64
 	busy  float64
 }
