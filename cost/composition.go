@@ -132,8 +132,8 @@ func fleetErr(gpus, tenants int, u float64) error {
 	return inputErr(&l)
 }
 
-// SharedFleet is a number of GPUs of one kind, each shared by equally many
-// like workloads: the inputs of the economics article's calculator.
+// SharedFleet is a number of GPUs of one kind, each shared by the same number of similar workloads: the inputs of the
+// economics article's calculator.
 type SharedFleet struct {
 	GPUs            int
 	PricePerGPUHour Money
@@ -145,20 +145,19 @@ type SharedFleet struct {
 // FleetFigures holds the effects of sharing on a SharedFleet.
 type FleetFigures struct {
 	PerWorkloadHour Money `json:"cost_per_workload_hour"`
-	// Saving is that of one workload against a GPU of its own.
+	// Saving compares one workload's cost with that of a GPU of its own.
 	Saving Saving `json:"saving_per_workload"`
-	// CapacityHours are the GPU-hours a day that need not be bought, whether or not anyone was using them:
-	// 24 * GPUs * (1 - 1/Tenants).
+	// CapacityHours are the GPU-hours a day that need not be bought, used or not: 24 * GPUs * (1 - 1/Tenants).
 	CapacityHours float64 `json:"capacity_gpu_hours_per_day"`
 	// UtilisationHours are the GPU-hours a day of work that sharing adds: 24 * GPUs * (min(1, Tenants*Utilisation) -
 	// Utilisation). A GPU that is already full gains nothing.
 	UtilisationHours float64 `json:"utilisation_gpu_hours_per_day"`
-	// Needed is the part of a GPU that its workloads keep busy together. Above 1 they do not fit on it: they slow one
-	// another down, and less is saved for the same work.
+	// Needed is the part of a GPU that its workloads keep busy together. Above 1 they slow one another down, and the
+	// saving for the same work is smaller.
 	Needed float64 `json:"needed_of_a_gpu"`
 }
 
-// Figures computes the figures. Its error names everything wrong with f.
+// Figures computes the figures. The error lists every problem of f.
 func (f SharedFleet) Figures() (FleetFigures, error) {
 	var l problem.List
 	l.If(f.PricePerGPUHour.micros == 0, "price", "give the price of a GPU", "0 leaves nothing to save")
@@ -184,10 +183,10 @@ func (f SharedFleet) Figures() (FleetFigures, error) {
 		hours * (math.Min(1, float64(needed)) - f.Utilisation), needed}, nil
 }
 
-// HoursPerMonth is the month that cloud price lists and the articles count with.
+// HoursPerMonth is the length of a month in cloud price lists and in the articles.
 const HoursPerMonth = 730
 
-// Monthly returns a month of an hourly amount: 730 hours.
+// Monthly returns an hourly amount times 730 hours.
 func Monthly(hourly Money) (Money, error) { return hourly.Mul(HoursPerMonth) }
 
 // Saving compares the cost of a fleet before and after a change.

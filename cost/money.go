@@ -73,7 +73,7 @@ func (m Money) match(o Money) ([3]byte, error) {
 	return [3]byte{}, fmt.Errorf("%w: %s and %s", errCurrency, m, o)
 }
 
-// Add returns m + o, which must be of one currency.
+// Add returns m + o. Both must have the same currency.
 func (m Money) Add(o Money) (Money, error) {
 	cur, err := m.match(o)
 	if err != nil {
@@ -85,7 +85,7 @@ func (m Money) Add(o Money) (Money, error) {
 	return Money{}, errOverflow
 }
 
-// Sub returns m - o, which must be of one currency.
+// Sub returns m - o. Both must have the same currency.
 func (m Money) Sub(o Money) (Money, error) {
 	o.micros = -o.micros
 	return m.Add(o)
@@ -176,9 +176,9 @@ func (m Money) String() string {
 }
 
 // ParseMoney reads an amount as String writes it: a plain decimal number with at most six decimals, a space and a
-// currency of three capital letters, such as "3.25 USD" or "-12.5 EUR". "0" needs no currency. Symbols,
-// exponents, thousands separators and a seventh decimal are refused: nothing is rounded or guessed. A minus sign is
-// allowed, since a saving may be negative; use ParsePrice where it may not.
+// currency of three capital letters, such as "3.25 USD" or "-12.5 EUR". "0" needs no currency. Symbols, exponents,
+// thousands separators and a seventh decimal are refused: nothing is rounded or guessed. A minus sign is allowed, since
+// a saving may be negative; use ParsePrice where an amount must not be negative.
 func ParseMoney(s string) (Money, error) {
 	bad := func(why string) (Money, error) {
 		return Money{}, badInput("%q is not an amount of money: %s", problem.Clip(s), why)

@@ -15,9 +15,9 @@ import (
 )
 
 // PerWorkloadHour returns the price of an hour for one of the tenants that share a GPU: price / tenants * (1 +
-// overhead), exact inside and rounded once. The economics article's calculator is consistent with it: 3.50 among 4
-// with 8% is 0.945, printed as 0.95. The overhead makes a tenant's figure comparable with an exclusive GPU's: it
-// counts the capacity that sharing itself uses up. It does not allocate, so that schedulers can call it.
+// overhead), exact inside and rounded once. The economics article's calculator agrees: 3.50 among 4 with 8% is 0.945,
+// printed as 0.95. The overhead makes a tenant's figure comparable with an exclusive GPU's: it counts the capacity that
+// sharing itself uses up. It does not allocate, so that schedulers can call it.
 func PerWorkloadHour(price Money, tenants int, overhead PPM) (Money, error) {
 	if price.micros < 0 || tenants < 1 || tenants > maxTenants || overhead < 0 || overhead > maxOverhead {
 		var l problem.List
@@ -36,8 +36,8 @@ const (
 )
 
 // OverheadRange returns a sharing.Overhead's bracket for use with money, its ends rounded to parts per million, and
-// false where it is not known: that no source gives a figure does not mean that there is no overhead.
-// sharing.InfoFor(m).Overhead is the bracket to plan with until you measure.
+// false where no source gives one, which does not mean that there is no overhead. sharing.InfoFor(m).Overhead is the
+// bracket to plan with until you measure.
 func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
 	if !o.Known || !(0 <= o.Low && o.Low <= o.High && o.High <= float64(maxOverhead)/float64(Whole)) {
 		return 0, 0, false
@@ -46,7 +46,7 @@ func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
 }
 
 // PerUnits returns the cost of a number of units of work on a GPU (or a share of one) with an hourly price that does
-// ratePerSecond of them each second: a million tokens at 2500 tokens/s, say. It is as exact as the rate, in float64.
+// ratePerSecond units each second: for example a million tokens at 2500 tokens/s. It is as exact as the rate.
 func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
 	var l problem.List
 	l.If(units < 0, "units", "give 0 or more", "%d is below zero", units)
@@ -62,23 +62,23 @@ func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
 	return Money{int64(micros), hourly.currency}, nil
 }
 
-// TokenRates are the tokens that a server takes in and gives each second. 0 is none, or not known.
+// TokenRates are the tokens per second that a server reads and generates. 0 means none, or unknown.
 type TokenRates struct {
 	Input, Output float64
-	// Good are the output tokens of requests that kept their objective.
+	// Good counts the output tokens of requests that met their objective.
 	Good float64
 }
 
-// TokenCosts holds the cost of a million tokens, by kind. Each kind bears the whole price: they are three answers to
-// one question and do not add up. A kind without tokens, or of an unknown number of them, is missing.
+// TokenCosts holds the cost of a million tokens, by kind. Each kind bears the whole price: they are alternatives and
+// must not be added. A kind without tokens, or with an unknown number of them, is missing.
 type TokenCosts struct {
 	Input  sharing.Optional[Money] `json:"cost_per_million_input_tokens,omitzero"`
 	Output sharing.Optional[Money] `json:"cost_per_million_output_tokens,omitzero"`
 	Good   sharing.Optional[Money] `json:"cost_per_million_good_tokens,omitzero"`
 }
 
-// PerMillionTokens returns the cost of a million tokens of each kind for one of the tenants that share GPUs of an
-// hourly price in equal parts.
+// PerMillionTokens returns the cost of a million tokens of each kind for one of the tenants that share a GPU with an
+// hourly price equally.
 func PerMillionTokens(hourly Money, tenants int, rates TokenRates) (TokenCosts, error) {
 	var c TokenCosts
 	if tenants < 1 {
@@ -104,8 +104,8 @@ func PerMillionTokens(hourly Money, tenants int, rates TokenRates) (TokenCosts, 
 }
 
 // Apportion divides a total of 0 or more by weights in whole units that add up to it, by Hamilton's method of largest
-// remainders: each part is rounded down, and the rest goes to the largest remainders, the first of equals. A
-// weight below 0 counts as 0; without any weight nothing is divided. The weights' sum must be below 2^63.
+// remainders: each part is rounded down, and the rest goes to the largest remainders, ties to the first. A weight below
+// 0 counts as 0; without a positive weight all parts are 0. The weights' sum must be below 2^63.
 func Apportion(total int64, weights []int64) []int64 {
 	out := make([]int64, len(weights))
 	var sum uint64

@@ -10,12 +10,12 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// RevenueLoss returns the part of revenue that a rule of the form "each 100 ms of added latency loses so much"
-// takes away: added / 100ms * lossPer100ms, rounded half away from zero and at most Whole. The latency article's
-// calculator multiplies a rate per 100 ms by milliseconds and so arrives at 100% for 100 ms; the answer is 1%.
-// Latency that became shorter gives 0, since the rule says nothing about gains.
+// RevenueLoss returns the fraction of revenue lost by the rule "each 100 ms of added latency loses lossPer100ms": added
+// / 100ms * lossPer100ms, rounded half away from zero and at most Whole. The latency article's calculator multiplies a
+// rate per 100 ms by milliseconds and so arrives at 100% for 100 ms; the answer is 1%. Latency that became shorter
+// gives 0, since the rule says nothing about gains.
 //
-// The rate is yours to bring: the article quotes 1% to 3% per 100 ms, without a measurement.
+// Supply your own rate: the article quotes 1% to 3% per 100 ms, without a measurement.
 func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	var l problem.List
 	inRange(&l, "lossPer100ms", lossPer100ms, Whole)
@@ -32,8 +32,8 @@ func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	return PPM(q), nil
 }
 
-// NetSaving returns the rest of a monthly saving when sharing also loses part of a monthly revenue: saving -
-// revenue * loss. It is below zero where sharing loses money.
+// NetSaving returns the remainder of a monthly saving after the loss of a part of the monthly revenue: saving - revenue
+// * loss. It is below zero where sharing loses money.
 func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 	if err := lossErr(revenue, loss); err != nil {
 		return Money{}, err
@@ -45,8 +45,8 @@ func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 	return saving.Sub(lost)
 }
 
-// BreakEvenRevenue returns the revenue above which losing the part loss of it costs more than the saving: saving /
-// loss. Without a loss, or without a saving, there is no such revenue: ErrNoBreakEven.
+// BreakEvenRevenue returns the revenue above which losing the fraction loss of it costs more than the saving: saving /
+// loss. Without a loss or a saving the error is ErrNoBreakEven.
 func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
 	if err := lossErr(Money{}, loss); err != nil {
 		return Money{}, err
@@ -67,8 +67,8 @@ func lossErr(revenue Money, loss PPM) error {
 	return inputErr(&l)
 }
 
-// Payback returns the day, from a start on, by which a monthly saving has paid for an investment; a month is the 12th
-// part of 365 days. Without a saving there is no such day: ErrNoBreakEven. Days beyond a hundred years are an error.
+// Payback returns the day, counted from start, by which a monthly saving has paid for an investment; a month is 365/12
+// days. Without a saving the error is ErrNoBreakEven. More than a hundred years is an error.
 func Payback(investment, monthly Money, start time.Time) (time.Time, error) {
 	var l problem.List
 	notNegative(&l, "investment", investment)

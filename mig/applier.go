@@ -293,16 +293,16 @@ func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) erro
 	return nil
 }
 
-// Apply makes the changes of a plan on a device. It first reads the device: it must hold the layout that the plan
-// starts from, and no instance that the plan destroys may have become busy, else nothing is touched (ErrStale,
-// ErrBusy). A device that holds the plan's result already is left alone. MIG mode is switched where the plan needs
-// it; where that takes a reset, the error is an ErrPendingReset.
+// Apply makes the changes of a plan on a device. It first reads the device: unless it has the layout that the plan
+// starts from, and no instance that the plan destroys has become busy, nothing is touched (ErrStale, ErrBusy). A device
+// that already has the plan's result is left unchanged. MIG mode is switched if the plan needs it; if that needs a
+// reset, the error is ErrPendingReset.
 //
-// ctx is honoured between steps. Before each the device is read again: where it holds anything that Apply did not leave
-// there, somebody else is changing it, and the step is not made (ErrConflict). When a step fails all changes of Apply
-// are undone, and none of others: an instance is Apply's own when the driver returned it to Apply, or where a call that
-// failed left a change like its own, except at a place for which the driver reported no room. The error is then an
-// *ApplyError, which also has the state that is left where undoing failed. A Locker is locked meanwhile.
+// ctx is honoured between steps. Before each step the device is read again: if it differs from the state that Apply
+// left, another program is changing it, and the step is not made (ErrConflict). When a step fails, Apply undoes all of
+// its own changes and no others: an instance is Apply's own if the driver returned it to Apply, or if a failed call
+// left a change like its own, except at a placement for which the driver reported no room. The error is then an
+// *ApplyError, with the remaining state. A Locker is locked for the whole call.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err

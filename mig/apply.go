@@ -13,10 +13,10 @@ import (
 
 // ApplyOptions tune Apply. The zero value is the documented default.
 type ApplyOptions struct {
-	// DryRun checks the device's state and journals the steps as planned, and changes nothing.
+	// DryRun checks the device's state and journals the steps as planned, without changing anything.
 	DryRun bool
-	// Journal gets every step before it is tried and after it ended. An error
-	// stops the change before the device is touched further, and it is undone.
+	// Journal receives every step before it is tried and after it ended; nil discards them. If it returns an error, Apply
+	// stops and undoes the change.
 	Journal func(JournalEntry) error
 }
 
@@ -24,7 +24,7 @@ type ApplyOptions struct {
 type JournalEntry struct {
 	Seq    int    `json:"seq"`
 	Action string `json:"action"` // set-mode, or an Op's text
-	// Status is planned (dry run), started, done, failed, or pending: the mode is set and waits for a reset.
+	// Status is planned (dry run), started, done, failed, or pending: the mode change waits for a reset.
 	Status   string                 `json:"status"`
 	Device   string                 `json:"device"`
 	Instance string                 `json:"instance,omitempty"` // as Instance.String writes it
@@ -34,7 +34,7 @@ type JournalEntry struct {
 	Error    string                 `json:"error,omitempty"`
 }
 
-// String writes the entry for people, without its number and device: "destroy 1g.18gb@0: done (GPU instance 13)".
+// String writes the entry as text, without its number and device: "destroy 1g.18gb@0: done (GPU instance 13)".
 func (e JournalEntry) String() string {
 	what := e.Action + " " + e.Instance
 	if mode, ok := e.Mode.Get(); ok {
@@ -62,16 +62,16 @@ type Report struct {
 	After   Layout // the layout the device reports at the end; in a dry run the one it would have
 }
 
-// ApplyError is the error of a failed change, with the exact state that is left. Unwrap gives
-// the cause and, where undoing failed too, its error.
+// ApplyError is the error of a failed change, with the exact remaining state. Unwrap gives the cause and, where undoing
+// failed too, that error.
 type ApplyError struct {
 	Device string
 	Err    error  // why the change failed
 	Failed string // the step that failed, in words
-	Done   []Step // steps that had been made when it failed
-	Undone []Step // the steps that undid them, and the remains of a step that failed half-way
-	// RolledBack is set where Apply undid all of its changes. The device holds the earlier layout again, except for
-	// changes by others (ErrConflict), which stay. Created again, instances have new ids and UUIDs.
+	Done   []Step // steps completed before the failure
+	Undone []Step // the steps that undid them, and cleanup after a step that failed half-way
+	// RolledBack is set where Apply undid all of its changes. The device has the earlier layout again, except for changes
+	// by others (ErrConflict), which remain. Instances that were created again have new ids and UUIDs.
 	RolledBack  bool
 	RollbackErr error        // why undoing failed, where it did
 	Left        *DeviceState // the device's present state; nil where it could not be read

@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Placement locates a GPU instance: a span of a GPU's placement units, as
-// NVML counts them. The id of an instance does not tell its placement.
+// Placement locates a GPU instance: a span of a GPU's placement units, as NVML counts them. The id of an instance does
+// not reveal its placement.
 type Placement struct {
 	Start int `json:"start"` // first unit
 	Size  int `json:"size"`  // number of units
@@ -26,7 +26,7 @@ func (p Placement) End() int { return p.Start + p.Size }
 // String writes the placement as nvidia-smi does: "{4}:4" is "4:4".
 func (p Placement) String() string { return fmt.Sprintf("%d:%d", p.Start, p.Size) }
 
-// Engines counts the engines of an instance or of a GPU. A count that no source gives is unknown.
+// Engines counts the engines of an instance or of a GPU. A count without a source is unknown.
 type Engines struct {
 	Copy, NVDEC, NVENC, JPEG, OFA sharing.Cell[int]
 }
@@ -48,7 +48,7 @@ type PCIDevice struct {
 // Model is one GPU of the catalogue: boards that partition the same way. Its fields must not be modified.
 type Model struct {
 	Key               string   // short stable name, "h200-141gb-sxm"
-	Products          []string // product names; text in parentheses is ours
+	Products          []string // product names; text in parentheses is added by this catalogue
 	PCI               []PCIDevice
 	Architecture      string // "Ampere", "Hopper", "Blackwell", ...
 	Chip              string // "GH100"
@@ -79,8 +79,8 @@ type Profile struct {
 	Name string // canonical name; drivers may use an alias
 	// Const is the NVML constant (NVML_GPU_INSTANCE_PROFILE_*). It identifies the profile on a device; the name does not.
 	Const int
-	// ID is the profile id that NVML and nvidia-smi print (19 for 1g on
-	// seven-slice GPUs). It is opaque: read it from the device when there is one.
+	// ID is the profile id that NVML and nvidia-smi print (19 for 1g on seven-slice GPUs). It is opaque: read it from the
+	// device if there is one.
 	ID             sharing.Cell[int]
 	ComputeSlices  int `json:"slices"` // G
 	PlacementUnits int `json:"size"`   // of a placement; 0 where unknown
@@ -89,14 +89,14 @@ type Profile struct {
 	SMs          sharing.Cell[int] // not proportional to slices
 	Engines      Engines
 	MaxInstances int         `json:"max"` // most that fit on an empty GPU; 0 where unknown
-	Placements   []Placement // where it may start; nil where unknown
-	// DefaultCI is the compute-instance profile with the most SMs that spans the instance, as known for the family.
+	Placements   []Placement // the allowed placements; nil where unknown
+	// DefaultCI is the compute-instance profile with the most SMs that spans the instance, as known for the GPU family.
 	DefaultCI sharing.Cell[int]
 	MinDriver string   `json:"min_driver"`
 	Aliases   []string `json:"-"` // other names by which drivers call it
-	// Verified has a letter each for the name, the ID, memory, SMs, engines, MaxInstances and Placements: M measured by
-	// us on this board, C captured on it and published, D documented, F so on all captured boards of the family,
-	// I inferred from the chip or from driver source, - no source was seen.
+	// Verified has one letter each for the name, ID, memory, SMs, engines, MaxInstances and Placements: M measured by this
+	// project on this board, C published capture of this board, D documented, F equal on all captured boards of the
+	// family, I inferred from the chip or from driver source, - no source.
 	Verified string
 	Sources  []sharing.SourceID
 	Notes    []string

@@ -22,8 +22,8 @@ func (c Count) String() string { return fmt.Sprintf("%s=%d", c.Profile, c.N) }
 // MaxCount is the largest number that a Count may ask for.
 const MaxCount = 1_000_000
 
-// ParseCounts reads "3g.40gb=1,2g.20gb=2"; "=1" may be left out. The profiles'
-// names are checked for their form only. The error names every bad place.
+// ParseCounts reads "3g.40gb=1,2g.20gb=2"; "=1" may be left out. Only the form of the profile names is checked. The
+// error names every bad entry.
 func ParseCounts(s string) ([]Count, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil

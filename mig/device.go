@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What a device answers. An adapter wraps these so that callers can tell the
-// conditions apart, whatever the driver calls them.
+// Errors of a device. An adapter wraps these so that callers can distinguish the conditions independently of the
+// driver's names for them.
 var (
 	ErrInUse = errors.New("mig: in use by a client") // a client holds the GPU or the instance
 	// ErrInsufficient is returned when the driver has no room at the placement.
@@ -22,18 +22,18 @@ var (
 	ErrNotSupported = errors.New("mig: not supported")        // the GPU or the driver can't do it
 	ErrPermission   = errors.New("mig: no permission")        // the caller may not do it
 	ErrNotFound     = errors.New("mig: not found")            // there is no such instance or device
-	// ErrConflict is returned when somebody else changed a device while Apply did; the error names the changes.
+	// ErrConflict is returned when another program changed the device during Apply; the error names the changes.
 	ErrConflict = errors.New("mig: somebody else changed the device meanwhile")
-	// ErrStale is returned for a device that does not hold the layout that a plan starts from.
+	// ErrStale is returned when a device does not have the layout that the plan starts from.
 	ErrStale = errors.New("mig: the device changed since the plan was made")
 )
 
-// Device is one GPU that Apply changes. Package mig/mignvml has a real one and mig/migtest a simulated one. Its
-// errors should wrap the sentinels above. Apply calls it from one goroutine.
+// Device is one GPU that Apply changes. Package mig/mignvml has a real one and mig/migtest a simulated one. Its errors
+// should wrap this package's sentinels. Apply calls it from one goroutine.
 type Device interface {
 	// State reads the mode and all instances of the GPU.
 	State(ctx context.Context) (DeviceState, error)
-	// SetMode switches MIG mode. A pending change is no error here; State reports it.
+	// SetMode switches MIG mode. A pending change is no error; State reports it.
 	SetMode(ctx context.Context, enabled bool) error
 	// CreateGPUInstance creates a GPU instance at exactly the placement.
 	CreateGPUInstance(ctx context.Context, p *Profile, at Placement) (DeviceInstance, error)
@@ -47,11 +47,11 @@ type Device interface {
 	DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error
 }
 
-// Locker is a Device that one change at a time can have. Apply holds the lock from its first reading to its last,
-// so that changes of one GPU that come through this package wait for each other. It binds nobody else: not
-// nvidia-smi, nor other tools.
+// Locker is a Device that can be locked for one change at a time. Apply holds the lock from its first reading to its
+// last, so that changes of one GPU through this package wait for each other. The lock does not bind nvidia-smi or other
+// tools.
 type Locker interface {
-	// Lock waits for the lock until ctx ends. unlock gives it back.
+	// Lock waits for the lock until ctx ends. unlock releases it.
 	Lock(ctx context.Context) (unlock func(), err error)
 }
 
@@ -62,12 +62,12 @@ type ComputeProfile struct {
 	SMs    int
 }
 
-// DeviceState is a device's report of itself. The model is the catalogue's entry, or
-// one built from the device's own answers.
+// DeviceState is the state that a device reports. Model is the catalogue's entry, or one built from the device's own
+// data.
 type DeviceState struct {
 	UUID  string
 	Model *Model
-	// Mode is true if MIG is on, Pending if it is on after the next reset: they differ while a change is pending.
+	// Mode is true if MIG is on, Pending if it will be on after the next reset: they differ while a change is pending.
 	Mode, Pending bool
 	// Resetless reports whether the mode changes without a GPU reset (NVML field 184); Unknown where it is not reported.
 	Resetless sharing.Answer
@@ -76,7 +76,7 @@ type DeviceState struct {
 
 // DeviceInstance is a GPU instance on a device.
 type DeviceInstance struct {
-	ID      int // the driver's; it does not tell the placement
+	ID      int // the driver's; it does not reveal the placement
 	Profile *Profile
 	Placement
 	Busy    bool // a client uses it
@@ -114,7 +114,7 @@ func (d DeviceInstance) instance() Instance {
 }
 
 // BestComputeProfile returns the profile of the given slices with the most SMs; ties go to the lower id. Double-memory
-// 1g instances of Hopper and Blackwell have two of one slice, and the first strands about 40% of the SMs.
+// 1g instances of Hopper and Blackwell have two profiles of one slice; the first leaves about 40% of the SMs unused.
 func BestComputeProfile(profiles []ComputeProfile, slices int) (ComputeProfile, bool) {
 	best, found := ComputeProfile{}, false
 	for _, p := range profiles {

@@ -18,14 +18,14 @@ type DiffOptions struct {
 	AllowBusy bool
 }
 
-// Diff plans the change of a GPU that holds have so that it holds the wanted instances, exactly these. A GPU instance
-// that is divided into several compute instances is none of them. Among all ways
-// it destroys the fewest instances in use, then the fewest instances, then it avoids emptying the GPU on the way,
-// then it completes the fewest, then it leaves most starts free for the future. Instances that stay are not
-// touched, but that a GPU instance without compute instances gets them.
+// Diff plans the change of a GPU from the layout have to exactly the wanted instances. A GPU instance that is divided
+// into several compute instances matches none of them. Among all plans it prefers, in this order: the fewest destroyed
+// instances in use, the fewest destroyed instances, a GPU that is never empty between steps, the fewest completed
+// instances, and the most free starts. Instances that remain are not touched, except that those without compute
+// instances get them.
 //
-// The error is an ErrInvalid, ErrPlacementsUnknown, ErrInfeasible when
-// the wanted devices don't fit an empty GPU, or ErrBusy, with the instances in use.
+// The error is an ErrInvalid, ErrPlacementsUnknown, ErrInfeasible when the wanted instances don't fit on an empty GPU,
+// or ErrBusy, with the instances in use.
 func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, error) {
 	if m == nil {
 		return ChangePlan{}, invalid(errors.New("the GPU has no model (Lookup finds one)"))
@@ -58,8 +58,8 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	return ChangePlan{}, &busyError{Busy: busy, Plan: plan}
 }
 
-// PlanChange reads a device and plans its change to the wanted instances as Diff does. Where MIG mode is off and
-// instances are to be created, the plan switches it on.
+// PlanChange reads a device and plans its change to the wanted instances as Diff does. If MIG mode is off and the plan
+// creates instances, it switches MIG mode on.
 func PlanChange(ctx context.Context, dev Device, want []Count, opts DiffOptions) (ChangePlan, error) {
 	state, err := dev.State(ctx)
 	if err != nil {

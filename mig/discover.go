@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DeviceProfile holds a device's answers about one GPU-instance profile.
+// DeviceProfile is a GPU-instance profile as a device reports it.
 type DeviceProfile struct {
 	Const        int // NVML constant
 	ID           int
@@ -36,11 +36,11 @@ type DeviceIdentity struct {
 
 const deviceSource sharing.SourceID = "nvidia-nvml-api" // the source of facts that a device itself answered
 
-// Discover returns the model of a live GPU. The device's own answers count: where they agree with the catalogue's
-// entry in ids and placements it is that entry, with its aliases and history; otherwise, and for GPUs outside the
-// catalogue, it is a new model made of the answers alone, with the key "<name>@device". Profiles are matched by NVML
-// constant. GPUs that answer the same have the same model. It fails when the device reports no profiles or their
-// units don't make a grid.
+// Discover returns the model of a live GPU. The device's own data takes precedence: where its ids and placements agree
+// with the catalogue's entry, Discover returns that entry, with its aliases and history; otherwise, and for GPUs
+// outside the catalogue, it returns a new model made of the device's data alone, with the key "<name>@device". Profiles
+// are matched by NVML constant. GPUs with the same data have the same model. It fails when the device reports no
+// profiles or their units don't form a grid.
 func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 	if len(profiles) == 0 {
 		return nil, fmt.Errorf("%w: %s reports no MIG profiles", ErrNotSupported, id.Name)

@@ -7,13 +7,13 @@
 //	have, err := gpu.ParseLayout("3g.40gb@4!busy,1g.10gb@0")
 //	plan, err := mig.Diff(gpu, have, []mig.Count{{Profile: "2g.20gb", N: 2}}, mig.DiffOptions{})
 //
-// A [Model] is one GPU of the embedded catalogue: its GPU-instance profiles, where each may be placed, its engines
-// and SMs, each with how well it is verified. A [Layout] is a set of placed instances on one GPU. Planning is pure
-// and exact: [Model.Place] puts a multiset of profiles on one GPU, [Model.Pack] a demand on as few GPUs as possible,
-// and [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
-// and it goes back to the layout that was there when a step fails, without touching instances of others.
-// Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one.
-// Where the catalogue does not have a GPU's placements, planning returns [ErrPlacementsUnknown] and does not guess.
+// A [Model] is one GPU of the embedded catalogue: its GPU-instance profiles, where each may be placed, its engines and
+// SMs, each with how well it is verified. A [Layout] is a set of placed instances on one GPU. Planning is pure and
+// exact: [Model.Place] puts a multiset of profiles on one GPU, [Model.Pack] a demand on as few GPUs as possible, and
+// [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface. When a
+// step fails, it restores the earlier layout without touching instances made by others. Package mig/migtest has a
+// simulated GPU behind that interface, and mig/mignvml a real one. Where the catalogue lacks a GPU's placements,
+// planning returns [ErrPlacementsUnknown].
 //
 // Everything is deterministic. Models and profiles are shared and must not be modified; all functions are safe for
 // concurrent use unless documented otherwise.

@@ -169,9 +169,8 @@ func (g *grid) best(profile int, mask uint32) ranked {
 
 func popcount(m uint32) int { return bits.OnesCount32(m) }
 
-// Occupancy holds the instances of one GPU, without the names of their holders: a small comparable value for
-// planners that try many placements. The zero Occupancy is an empty GPU. It belongs to the Model that made it;
-// using it with another is a mistake that is not detected.
+// Occupancy holds the occupied placements of one GPU: a small comparable value for planners that try many placements.
+// The zero Occupancy is an empty GPU. Use it only with profiles of one Model; mixing models is not detected.
 type Occupancy struct{ st state }
 
 // With returns o with an instance of p at start added, and whether there is

@@ -188,9 +188,8 @@ func (m *Model) refuteBlind(n [maxProfiles]int, have Layout) error {
 }
 
 // Validate checks a layout by the four rules: every placement is one of its profile's, placements are disjoint, no
-// profile occurs more often than it may, and engines add up to no more than the GPU's. Compute instances must fit
-// their GPU instance. The error is an ErrInvalid and names every problem. The placements of a valid layout are
-// themselves the proof. An empty layout is valid.
+// profile occurs more often than it may, and engines add up to no more than the GPU's. Compute instances must fit their
+// GPU instance. The error is an ErrInvalid and names every problem. An empty layout is valid.
 func (l Layout) Validate() error {
 	if len(l.Instances) == 0 {
 		return nil

@@ -18,8 +18,8 @@ type Instance struct {
 	Profile *Profile
 	Placement
 	Busy bool // a client uses the instance, so that destroying it would stop work
-	// Compute has the slices of each of its compute instances. nil is the usual case of one that spans the GPU
-	// instance; an empty list that is not nil is an instance without any, which no workload can use.
+	// Compute has the slices of each compute instance. nil means the usual single one that spans the GPU instance; an
+	// empty list that is not nil means none, so that no workload can use the instance.
 	Compute []int
 }
 
@@ -43,7 +43,7 @@ type Layout struct {
 	Instances []Instance
 }
 
-// NewLayout returns a layout of instances, ordered by start. It does not check them; Validate does.
+// NewLayout returns a layout of instances, ordered by start. Validate checks them.
 func NewLayout(m *Model, instances ...Instance) Layout {
 	l := Layout{Model: m, Instances: instances}
 	l.sort()
@@ -94,7 +94,7 @@ func (l Layout) bar() string {
 }
 
 // ParseLayout reads a layout: "3g.40gb@0,1g.10gb@4!busy,1g.10gb@5". An instance may list its compute instances:
-// "3g.40gb@4[1+2]". The layout is checked with Validate. The error names every bad place.
+// "3g.40gb@4[1+2]". The layout is checked with Validate. The error names every bad entry.
 func (m *Model) ParseLayout(s string) (Layout, error) {
 	l := Layout{Model: m}
 	if strings.TrimSpace(s) == "" {
@@ -154,7 +154,7 @@ type layoutJSON struct {
 	Instances []instanceJSON `json:"instances"`
 }
 
-// MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute" where they say something.
+// MarshalJSON writes {"profile", "start", "size"}, and "busy" and "compute" where they are not the default.
 func (in Instance) MarshalJSON() ([]byte, error) {
 	return json.Marshal(instanceJSON{in.Profile.String(), in.Placement, in.Busy, in.Compute})
 }

@@ -67,7 +67,7 @@ func (m *Model) called(folded string) bool {
 
 // Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335", "0x233510DE",
 // "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a suffix in parentheses
-// don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is an ErrUnknownGPU or
+// are ignored, and sharing.LookupGPU's short forms ("A100 80GB") are accepted. The error is an ErrUnknownGPU or
 // ErrAmbiguousGPU.
 func Lookup(name string) (*Model, error) {
 	c, err := loaded()
@@ -159,8 +159,8 @@ func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 	return nil, e
 }
 
-// Profile returns the profile of a name. Aliases and the prefix "MIG " are accepted, and the name of a compute instance
-// ("1c.3g.40gb") gives the profile of its GPU instance. The error is an ErrInvalid with the nearest names.
+// Profile returns the profile with a name. Aliases and the prefix "MIG " are accepted, and the name of a compute
+// instance ("1c.3g.40gb") gives the profile of its GPU instance. The error is an ErrInvalid with the nearest names.
 func (m *Model) Profile(name string) (*Profile, error) {
 	if p := m.byName[name]; p != nil {
 		return p, nil
@@ -175,7 +175,7 @@ func (m *Model) Profile(name string) (*Profile, error) {
 	return nil, m.unknownProfile(name)
 }
 
-// ProfileByConst returns the profile of an NVML constant (NVML_GPU_INSTANCE_PROFILE_*), or nil when the GPU has none.
+// ProfileByConst returns the profile of an NVML constant (NVML_GPU_INSTANCE_PROFILE_*), or nil without it.
 func (m *Model) ProfileByConst(nvmlConst int) *Profile {
 	for _, p := range m.Profiles {
 		if p.Const == nvmlConst {
@@ -236,7 +236,7 @@ func (m *Model) String() string {
 // does: "0x233510DE", or "0x2BB310DE:0x204D10DE" with the subsystem.
 type DeviceFilter struct {
 	Device, Vendor uint16
-	// Subsystem and SubsystemVendor count only where HasSubsystem is set; a filter without them matches every subsystem.
+	// Subsystem and SubsystemVendor are used only if HasSubsystem is set; otherwise the filter matches every subsystem.
 	Subsystem, SubsystemVendor uint16
 	HasSubsystem               bool
 }
@@ -275,9 +275,9 @@ func (f DeviceFilter) String() string {
 
 const nvidiaVendor = 0x10DE
 
-// Models returns the catalogue's GPUs that a device with this identity may be, in the catalogue's order; none when
-// the device is not in the catalogue. A subsystem distinguishes GPUs that share a device id; a subsystem that none
-// of them lists leaves them all.
+// Models returns the catalogue's GPUs that a device with this identity may be, in the catalogue's order; none if the
+// catalogue lacks the device. A subsystem distinguishes GPUs that share a device id; if none of them lists the
+// subsystem, all are returned.
 func (f DeviceFilter) Models() []*Model {
 	c, err := loaded()
 	if err != nil {

@@ -16,22 +16,22 @@ import (
 
 // Errors that calls of this package wrap; test for them with errors.Is.
 var (
-	ErrUnknownGPU   = errors.New("mig: unknown GPU")   // a name or PCI id is no GPU of the catalogue
-	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU") // a name or PCI id is that of several GPUs
-	// ErrPlacementsUnknown is returned where the catalogue does not have the
-	// placements of a GPU's profiles, so that a plan can't be made offline.
+	ErrUnknownGPU   = errors.New("mig: unknown GPU")   // no GPU of the catalogue has the name or PCI id
+	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU") // several GPUs have the name or PCI id
+	// ErrPlacementsUnknown is returned where the catalogue does not have the placements of a GPU's profiles, so that
+	// planning is not possible offline.
 	ErrPlacementsUnknown = errors.New("mig: placements unknown")
-	// ErrInfeasible is returned for instances that can't be together on one GPU.
+	// ErrInfeasible is returned for instances that don't fit on one GPU together.
 	ErrInfeasible = errors.New("mig: infeasible")
-	// ErrInvalid is returned for input that breaks a rule; the error names every place.
+	// ErrInvalid is returned for input that breaks a rule; the error names every violation.
 	ErrInvalid = errors.New("mig: invalid input")
 )
 
-// Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me", "1g.24gb-me". A name is not a key: the same
-// name is another shape on another GPU, and names change with the driver; resolve it with [Model.Profile].
+// Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me", "1g.24gb-me". A name is not a key: it means
+// another shape on another GPU, and names change with the driver; resolve it with [Model.Profile].
 type Name struct {
-	// ComputeSlices is C, the slices of the compute instance. It equals Slices when the compute instance spans its
-	// GPU instance, and the name is then written without it.
+	// ComputeSlices is C, the slices of the compute instance. If it equals Slices, the compute instance spans its GPU
+	// instance and the name omits it.
 	ComputeSlices int
 	Slices        int // G, the compute slices of the GPU instance
 	// GB is the nominal memory in the name. Less can be allocated.

@@ -11,15 +11,15 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// Packing spreads a demand over GPUs.
+// Packing distributes a demand over GPUs.
 type Packing struct {
 	GPUs       int           `json:"gpus"`        // GPUs that get instances
-	LowerBound int64         `json:"lower_bound"` // proven: no packing takes fewer
-	Optimal    bool          `json:"optimal"`     // no packing takes fewer than this one
+	LowerBound int64         `json:"lower_bound"` // proven: no packing needs fewer GPUs
+	Optimal    bool          `json:"optimal"`     // this packing is proven to need the fewest GPUs
 	Groups     []PackedGroup `json:"groups"`      // the distinct layouts, in a fixed order
 }
 
-// PackedGroup is a layout that some GPUs get.
+// PackedGroup is a layout and the number of GPUs that get it.
 type PackedGroup struct {
 	Layout Layout `json:"layout"` // of each GPU
 	GPUs   int    `json:"gpus"`   // number of GPUs that get this layout

@@ -13,11 +13,11 @@ import (
 )
 
 // Place puts the wanted devices on a GPU that holds the instances of have, and returns the whole layout: have's
-// instances and the new ones. It is exact: it fails only when no placement exists, with an ErrInfeasible that
-// names the smallest part of want that can't be placed and the instances in its way. Where several placements exist
-// it takes the one that keeps most starts free, largest profiles first: a 3g goes to start 4 when both are free.
+// instances and the new ones. It is exact: it fails only when no placement exists, with an ErrInfeasible that names the
+// smallest part of want that can't be placed and the instances in its way. If several placements exist, it chooses the
+// one that leaves most starts free, largest profiles first: a 3g goes to start 4 when both are free.
 //
-// have may be the zero Layout for an empty GPU. Other errors are unknown profiles and bad counts (all at once), an
+// have may be the zero Layout for an empty GPU. Other errors are ErrInvalid, for unknown profiles, bad counts and an
 // invalid have, and ErrPlacementsUnknown.
 func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 	n, err := m.resolve("want", want)
@@ -40,8 +40,8 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 	return NewLayout(m, slices.Concat(have.Instances, m.instances(placed))...), nil
 }
 
-// PlacementsKnown reports whether the catalogue knows where the model's
-// profiles may be placed; without that nothing can be planned offline.
+// PlacementsKnown reports whether the catalogue knows where the model's profiles may be placed; otherwise planning is
+// not possible offline.
 func (m *Model) PlacementsKnown() bool { return m.grid != nil }
 
 // stateOf checks have and returns its state. Every layout enters planning here.
@@ -217,10 +217,10 @@ func (m *Model) walk(st *state, at int, allowed [maxProfiles]bool, placed []int,
 	return true
 }
 
-// FragmentationTable returns, for each mask of taken placement units, the free units that a request drawn from the
-// mix cannot use, in expectation. This is the fragmentation measure of Weng et al., "Beware of Fragmentation:
-// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023), on placement units. An
-// empty mix means every profile without attributes alike. The slice is the caller's.
+// FragmentationTable returns, for each mask of taken placement units, the expected number of free units that a random
+// request of the mix cannot use. This is the fragmentation measure of Weng et al., "Beware of Fragmentation: Scheduling
+// GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023), on placement units. An empty mix means
+// all profiles without attributes, with equal weight. The slice is the caller's.
 func (m *Model) FragmentationTable(mix []Count) ([]float64, error) {
 	if err := m.needGrid(); err != nil {
 		return nil, err

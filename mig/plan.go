@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrBusy is returned for a change that would have to destroy instances in use.
+// ErrBusy is returned for a change that would destroy instances in use.
 var ErrBusy = errors.New("mig: in use")
 
 const (
@@ -31,7 +31,7 @@ type Step struct {
 // String writes the step: "create 3g.40gb@4".
 func (s Step) String() string { return s.Op + " " + s.Instance.String() }
 
-// ChangePlan leads from one layout of a GPU to another. It is data: making one touches no device.
+// ChangePlan leads from one layout of a GPU to another. It is plain data: planning touches no device.
 type ChangePlan struct {
 	Model   *Model     `json:"-"`
 	Have    Layout     `json:"have"` // before
@@ -39,17 +39,17 @@ type ChangePlan struct {
 	Keep    []Instance `json:"keep,omitempty"`
 	Destroy []Instance `json:"destroy,omitempty"`
 	Create  []Instance `json:"create,omitempty"`
-	// Complete are GPU instances without compute instances, in their final form:
-	// they get compute instances and are not made anew.
+	// Complete lists GPU instances without compute instances, in their final form: they get compute instances and are not
+	// created again.
 	Complete []Instance `json:"complete,omitempty"`
 	// Steps are the changes in the order in which they are possible: every layout between two steps is valid.
 	Steps []Step `json:"steps,omitempty"`
-	// Mode is true to leave MIG on. Where it is missing, MIG is switched on if instances are created, and else unchanged.
+	// Mode is true to leave MIG on. Where it is missing, MIG is switched on if instances are created.
 	Mode sharing.Optional[bool] `json:"mig_enabled,omitzero"`
 	// BusyDestroyed counts the instances in use that the plan destroys.
 	BusyDestroyed int `json:"busy_destroyed"`
 	// Empties is true if the GPU holds no instance at some point between two steps, which makes the driver leave and
-	// enter partitioning: that fails while any client has the GPU open. A plan avoids it where it can.
+	// re-enter partitioning: that fails while any client has the GPU open. A plan avoids it if possible.
 	Empties bool `json:"empties"`
 }
 

@@ -8,9 +8,9 @@ import (
 )
 
 // Adopt takes over the control daemon that answers in the pipe directory, for example after the program that started it
-// has been restarted: its servers are known from then on, and Stop ends all of them. It changes nothing. The client's
-// Snapshot has its servers and clients. The error is ErrNoDaemon where none answers, and where the process of one that
-// answers cannot be found: it runs in another container. Of opts it reads the identity of the daemon only.
+// has been restarted: it notes the daemon's servers, so that Stop ends all of them. Adopt itself changes nothing. The
+// client's Snapshot has its servers and clients. The error is ErrNoDaemon if none answers, or if the process of the one
+// that answers cannot be found, because it runs in another container. Options that only concern the start are ignored.
 func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	c, err := opts.newClient()
 	if err != nil {

@@ -156,7 +156,7 @@ func makeDirectory(dir string) error {
 	return nil
 }
 
-// GPU is a device that an MPS daemon serves, as far as the caller knows it.
+// GPU is a device that an MPS daemon serves.
 type GPU struct {
 	Ordinal int           // as MPS clients count, after the daemon's CUDA_VISIBLE_DEVICES
 	UUID    string        // "GPU-..."

@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Options say which daemon a client talks to. The zero value is the default daemon of this machine.
+// Options select the daemon of a Client. The zero value is the default daemon of this machine.
 type Options struct {
 	Runner        Runner        // nil = &Program{}
 	PipeDirectory string        // "" = DefaultPipe
@@ -38,7 +38,7 @@ type Client struct {
 
 const defaultTimeout = 10 * time.Second
 
-// NewClient returns a client. Nothing is run; a missing daemon shows at the first call, as ErrNoDaemon.
+// NewClient returns a client. It runs nothing; a missing daemon is reported by the first call, as ErrNoDaemon.
 func NewClient(opts Options) (*Client, error) {
 	var l problem.List
 	c := &Client{runner: cmp.Or(opts.Runner, Runner(&Program{})), pipe: cmp.Or(opts.PipeDirectory, DefaultPipe),
@@ -129,7 +129,7 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w (%v): %w", ErrTimeout, d, context.DeadlineExceeded))
 }
 
-// Directories that are used when none is set.
+// Directories used by default.
 const (
 	DefaultPipe = "/tmp/nvidia-mps"
 	DefaultLog  = "/var/log/nvidia-mps"

@@ -26,9 +26,9 @@ import (
 type DaemonOptions struct {
 	Program       *Program // starts the daemon; nil = the zero Program
 	Runner        Runner   // talks to it once it runs; nil = Program
-	PipeDirectory string   // "" = DefaultPipe; made if it is not there
-	LogDirectory  string   // "" = DefaultLog; made if it is not there
-	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients count them from 0 in this order.
+	PipeDirectory string   // "" = DefaultPipe; created if missing
+	LogDirectory  string   // "" = DefaultLog; created if missing
+	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients number them from 0 in this order.
 	VisibleDevices []string
 	// StartTimeout bounds the wait for the daemon's first answer; 0 = 10 s.
 	StartTimeout time.Duration
@@ -36,8 +36,8 @@ type DaemonOptions struct {
 	Logger       *slog.Logger
 }
 
-// Daemon is a control daemon: a child that Start runs in the foreground, or one
-// that ran already (Adopt). It is safe for concurrent use.
+// Daemon is a control daemon: a child process in the foreground (Start), or one that already ran (Adopt). It is safe
+// for concurrent use.
 type Daemon struct {
 	client  *Client
 	program string // the name of the program's file
@@ -55,10 +55,10 @@ type Daemon struct {
 	last    StopResult
 }
 
-// Start starts a control daemon as a child of this process, in the foreground and in a process group of its own,
-// and waits until it answers. It refuses with ErrDaemonRunning if one answers in the pipe directory already. The
-// daemon lives until Stop; ctx bounds the start only. On failure nothing is left running. Of two Starts at once in
-// one pipe directory, one is refused.
+// Start starts a control daemon as a child of this process, in the foreground and in its own process group, and waits
+// until it answers. The error is ErrDaemonRunning if one already answers in the pipe directory. The daemon lives until
+// Stop; ctx bounds only the start. On failure nothing is left running. Of two concurrent calls for one pipe directory,
+// one fails.
 func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	c, environ, err := opts.prepare(ctx)
 	if err != nil {

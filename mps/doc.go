@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mps drives NVIDIA CUDA MPS: it talks to the control daemon, plans the shares of clients, builds client
-// environments that avoid the known traps, and verifies clients and their limits by the daemon's own lists.
+// environments that avoid the known traps, and verifies clients and their limits against the daemon's own lists.
 //
 // Client speaks the protocol of the drivers in use today (v2: commands on the control program's standard input),
 // and runs the control program through a Runner, without a shell. Three habits of the daemon shape the package: a

@@ -22,21 +22,21 @@ type DeviceLimit struct {
 type ClientEnvironment struct {
 	// PipeDirectory is the client's; "" = DefaultPipe.
 	PipeDirectory string
-	// DaemonPipeDirectory is the daemon's own (Client.PipeDirectory). Another one than PipeDirectory is refused:
-	// the client would run without MPS, with the whole GPU, and report nothing.
+	// DaemonPipeDirectory is the daemon's own (Client.PipeDirectory). If set, it must equal PipeDirectory: otherwise the
+	// client would silently run without MPS, with the whole GPU.
 	DaemonPipeDirectory string
-	// GPUs are the devices that the client will see, from configuration. Memory limits need them:
-	// one entry for a GPU that the client does not see drops every limit, as measured on an H200.
+	// GPUs are the devices that the client will see, from configuration. Memory limits need them: one limit for a GPU that
+	// the client does not see drops every limit, as measured on an H200.
 	GPUs []GPU
-	// VisibleDevices are UUIDs for CUDA_VISIBLE_DEVICES. Ordinals are refused:
-	// the server has renumbered the devices already.
+	// VisibleDevices are UUIDs for CUDA_VISIBLE_DEVICES. Ordinals are refused: the server has already renumbered the
+	// devices.
 	VisibleDevices         []string
 	ActiveThreadPercentage float64 // (0, 100]; 0 = not set
 	PinnedMemLimits        []DeviceLimit
 }
 
-// Build checks the environment and returns it as "KEY=VALUE", sorted as the fields above. It refuses every known
-// trap in one error that names each problem, and changes nothing on the system.
+// Build checks the environment and returns it as "KEY=VALUE", in the order of the fields. The error names every known
+// trap in it. Build changes nothing on the system.
 func (e ClientEnvironment) Build() ([]string, error) {
 	e.PipeDirectory = cmp.Or(e.PipeDirectory, DefaultPipe)
 	var l problem.List
@@ -71,9 +71,8 @@ func (e ClientEnvironment) Build() ([]string, error) {
 	return out, nil
 }
 
-// Environ returns base with Build's variables in their place. Variables of MPS that base has and the environment
-// does not set are removed, so that nothing is inherited by accident; so is CUDA_VISIBLE_DEVICES, whose ordinals
-// mean other devices under MPS.
+// Environ returns base with the variables of Build. Other MPS variables in base are removed, so that nothing is
+// inherited by accident, and so is CUDA_VISIBLE_DEVICES, since its ordinals mean other devices under MPS.
 func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 	set, err := e.Build()
 	if err != nil {

@@ -78,8 +78,8 @@ func parseOptionalLimit(text string) (sharing.Cell[sharing.Bytes], error) {
 }
 
 // ParseMemLimit reads a memory limit as the daemon and the environment write it: a whole number and a unit, "8G",
-// "512M", "512MB", "1024K". The units are binary: the log of a daemon on an H200 calls 8G 0x200000000 bytes.
-// Anything else, and 0, is an error.
+// "512M", "512MB", "1024K". The units are binary: a daemon on an H200 logged 8G as 0x200000000 bytes. Anything else,
+// and 0, is an error.
 func ParseMemLimit(s string) (sharing.Bytes, error) {
 	word := strings.TrimSpace(s)
 	num := strings.TrimRight(word, "KMGBkmgb")
@@ -92,8 +92,8 @@ func ParseMemLimit(s string) (sharing.Bytes, error) {
 	return sharing.Bytes(n) * unit, nil
 }
 
-// FormatMemLimit writes a limit as the daemon reads it, "8G" or "1536M". The
-// limit must be positive and whole in MiB; other limits are ErrInvalid.
+// FormatMemLimit writes a limit as the daemon reads it, "8G" or "1536M". The limit must be positive and a whole number
+// of MiB; other limits are ErrInvalid.
 func FormatMemLimit(limit sharing.Bytes) (string, error) {
 	var l problem.List
 	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {

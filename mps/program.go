@@ -21,7 +21,7 @@ import (
 type Invocation struct {
 	Args  []string // after its name
 	Stdin string   // v2 commands, each ended by a newline
-	Env   []string // added to the environment, "KEY=VALUE", later entries win: names the daemon that it is for
+	Env   []string // added to the environment, "KEY=VALUE", later entries win: selects the daemon
 }
 
 // Output holds the outcome of one run of the control program.
@@ -30,11 +30,11 @@ type Output struct {
 	ExitCode       int
 }
 
-// Runner runs the control program. Run returns an error only if the program could not be run to its end; a program that
-// exits with another status than 0 is no error. When ctx ends, Run ends the program and returns an error.
-// Implementations must be safe for concurrent use.
+// Runner runs the control program. Run returns an error only if the program could not be run to its end; a non-zero
+// exit status is no error. When ctx ends, Run ends the program and returns an error. Implementations must be safe for
+// concurrent use.
 //
-// Program is the one for this machine; mpstest.Daemon is one for tests. Another could run the program in a container.
+// Program is the Runner for this machine, mpstest.Daemon one for tests.
 type Runner interface {
 	Run(ctx context.Context, in Invocation) (Output, error)
 }
@@ -42,8 +42,8 @@ type Runner interface {
 // Program runs nvidia-cuda-mps-control on this machine, without a shell. The zero value is ready. It is safe for
 // concurrent use.
 //
-// Of this process's environment the program gets all but the variables of MPS: CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A
-// daemon would hand such limits on to everybody. What it is to have of them is in Env.
+// The program inherits this process's environment without CUDA_VISIBLE_DEVICES and CUDA_MPS_*, since a daemon would
+// pass such limits on to all its clients. Set them in Env if needed.
 type Program struct {
 	Path string   // "" = nvidia-cuda-mps-control on PATH
 	Env  []string // added to the environment, "KEY=VALUE"

@@ -36,14 +36,14 @@ func (c *Client) clients(ctx context.Context, server int) ([]int, error) {
 	return ask(ctx, c, parsePIDs, "get_client_list", server)
 }
 
-// Devices lists the devices as servers to come enumerate them, by ordinal and UUID.
+// Devices lists the devices as future servers enumerate them, by ordinal and UUID.
 func (c *Client) Devices(ctx context.Context) ([]GPU, error) {
 	return read(ctx, c, parseDeviceQuery, "device_query")
 }
 
-// Quit asks the daemon to end with its servers. Clients still connected after grace lose their work; grace 0 waits
-// for them without end, within ctx. Grace is sent in whole seconds, rounded up. graceful is false when the daemon
-// reported that a server did not end by itself.
+// Quit makes the daemon end with its servers. Clients still connected after grace lose their work; grace 0 waits for
+// them until ctx ends. Grace is sent in whole seconds, rounded up. graceful is false when the daemon reported that a
+// server did not end by itself.
 func (c *Client) Quit(ctx context.Context, grace time.Duration) (graceful bool, err error) {
 	if grace < 0 || grace > 24*time.Hour {
 		return false, fmt.Errorf("%w: grace: %v is not between 0 and 24h", ErrInvalid, grace)

@@ -60,8 +60,8 @@ func (c *Client) activeThreadPercentage(ctx context.Context, server int) (float6
 }
 
 // SetActiveThreadPercentage sets the percentage of a server's new clients or, for server 0, of the next server, until
-// the daemon ends; clients and servers that are there keep theirs. The value is read back: it is an error if another
-// one is in force.
+// the daemon ends; existing clients and servers are not affected. The value is read back: a different value in force is
+// an error.
 func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct float64) error {
 	var l problem.List
 	command, setting := threads.of(&l, server, "set")
@@ -90,9 +90,9 @@ func (c *Client) pinnedMemLimit(ctx context.Context, server int, device string) 
 }
 
 // SetPinnedMemLimit limits the device memory of each new client process of a server or, for server 0, of the next
-// server; clients and servers that are there keep theirs. The limit is per process, not per container, it must be
-// whole in MiB, and a server's may exceed the default. It is read back. The daemon takes limits for devices that do
-// not exist: give Options.GPUs to have them refused.
+// server; existing clients and servers are not affected. The limit is per process, not per container, it must be a
+// whole number of MiB, and a server's limit may exceed the default. It is read back. The daemon accepts limits for
+// devices that do not exist: set Options.GPUs to have them refused.
 func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device string, limit sharing.Bytes) error {
 	var l problem.List
 	command, setting := pinnedMem.of(&l, server, "set")

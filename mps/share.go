@@ -20,7 +20,7 @@ const (
 // MIG instance of total SMs: floor(percentage x total / 100), rounded down to whole steps of two, and at least eight;
 // 100% is every SM. The rule is fitted to 30 points measured on an H200 of 132 SMs (testdata/h200-v2-transcript.txt)
 // and agrees with three that NVIDIA measured on a GPU of 188 SMs (dynamo-mps-limits). On other GPUs it is inferred:
-// read the device attribute MultiprocessorCount back in the client, which reflects the limit.
+// verify it in the client by the device attribute MultiprocessorCount, which reflects the limit.
 func SMs(total int, percentage float64) (int, error) {
 	var l problem.List
 	l.If(total <= 0 || total > 1<<16, "total", "give the SMs of the GPU", "%d is no number of SMs", total)
@@ -47,16 +47,16 @@ func MemoryFlag(framework string) (flag string, ok bool) {
 	return flag, ok
 }
 
-// FractionOfLimit is the memory fraction of a framework that measures against its limit, as all do under HAMi and MIG
-// (dynamo-mps-limits).
+// FractionOfLimit is the memory fraction for a framework that computes it from the memory limit, as all do under HAMi
+// and MIG (dynamo-mps-limits).
 const FractionOfLimit = 0.85
 
-// MemoryFraction returns the memory fraction, over 0 to 1, of a framework (vllm, tgi or sglang) that runs as one
-// process under a pinned memory limit on a GPU of total memory, rounded down to two decimals.
+// MemoryFraction returns the memory fraction, above 0 and at most 1, for a framework (vllm, tgi or sglang) that runs as
+// one process under a pinned memory limit on a GPU of total memory, rounded down to two decimals.
 //
-// vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit, or
-// CUDA's own memory, up to 768 MiB, where that is more. SGLang measures against the free memory at its start, which
-// is the limit (inferred).
+// vLLM and TGI take a fraction of the whole GPU, so it is limit/total less a margin: 7% of the limit, or CUDA's own
+// memory, up to 768 MiB, if that is more. SGLang takes a fraction of the free memory at its start, which is the limit
+// (inferred).
 func MemoryFraction(framework string, limit, total sharing.Bytes) (float64, error) {
 	var l problem.List
 	_, known := MemoryFlag(framework)
@@ -82,7 +82,7 @@ func MemoryFraction(framework string, limit, total sharing.Bytes) (float64, erro
 }
 
 // LimitPerProcess returns the limit to set so that a container of several client processes stays within its budget: MPS
-// limits each process, so n processes under one limit may take n times as much (k8s-device-plugin-issue-720). It is
+// limits each process, so n processes under one limit may use n times as much (k8s-device-plugin-issue-720). It is
 // rounded down to MiB.
 func LimitPerProcess(budget sharing.Bytes, processes int) (sharing.Bytes, error) {
 	if processes <= 0 || budget/sharing.Bytes(max(processes, 1)) < sharing.MiB {

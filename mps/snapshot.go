@@ -18,14 +18,14 @@ type Snapshot struct {
 // ServerSnapshot is one server in a Snapshot.
 type ServerSnapshot struct {
 	Server int
-	// State is ACTIVE; INITIALIZING, when it takes no clients yet; FAULT, after a fatal GPU fault; or UNKNOWN if the
-	// server did not answer.
+	// State is ACTIVE; INITIALIZING, while it accepts no clients; FAULT, after a fatal GPU fault; or UNKNOWN if the server
+	// did not answer.
 	State   string
 	Clients []int
 }
 
-// Snapshot asks for all servers, their states and their clients. A missing or silent daemon is no error but an
-// answer; a refusal or an answer that cannot be understood is one.
+// Snapshot reads all servers, their states and their clients. A missing or silent daemon is reported in
+// Snapshot.Daemon; a refusal or an answer that cannot be understood is an error.
 func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	var s Snapshot
 	servers, err := c.Servers(ctx)

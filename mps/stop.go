@@ -74,17 +74,17 @@ func (d *Daemon) known() []process {
 
 // StopResult describes how a daemon ended.
 type StopResult struct {
-	Graceful bool // it ended by itself, all servers with it
-	// Forced is the strongest that was needed: "", "quit", "terminated" or "killed".
+	Graceful bool // it ended by itself with all its servers
+	// Forced is the strongest measure that was needed: "", "quit", "terminated" or "killed".
 	Forced string
 	// Servers are servers that had to be killed because they outlived the daemon; their clients have failed.
 	Servers []int
 }
 
-// Stop ends the daemon: it is asked to quit, and clients have grace to leave; after that their work is lost. A
-// daemon that does not answer is terminated, then killed, and servers that outlive it are killed too, also those of
-// a daemon that has ended before. Stop finishes even if ctx ends, which only takes the rest of the grace away.
-// Calls after the first return the same result.
+// Stop ends the daemon: it sends quit and gives clients the time grace to leave; after that their work is lost. A
+// daemon that does not answer is terminated, then killed, and servers that outlive it are killed too, also after the
+// daemon ended by itself. If ctx ends, Stop skips the rest of the grace but still finishes. Calls after the first
+// return the same result.
 func (d *Daemon) Stop(ctx context.Context, grace time.Duration) (StopResult, error) {
 	d.stop.Lock()
 	defer d.stop.Unlock()
@@ -234,9 +234,9 @@ func (d *Daemon) reap(find func() []process, patience time.Duration) error {
 	return d.client.opError("stop", fmt.Errorf("%w: processes that its daemon left behind start others", ErrTimeout))
 }
 
-// TerminateClient makes a server end its work for a client and waits for it. The client's process goes on, its
-// CUDA calls fail with CLIENT_TERMINATED, and it stays listed until it ends. After this it is safe to kill. Process
-// IDs are those of the daemon's PID namespace.
+// TerminateClient makes a server end its work for a client and waits for it. The client's process continues, its CUDA
+// calls fail with CLIENT_TERMINATED, and it remains listed until it ends. After this it is safe to kill. Process IDs
+// are those of the daemon's PID namespace.
 func (c *Client) TerminateClient(ctx context.Context, server, client int) error {
 	s, err := pidWord("server", server)
 	if err != nil {

@@ -14,39 +14,39 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Membership reports whether a process is a client of a daemon, and its limits, by the daemon's own lists.
+// Membership reports whether a process is a client of a daemon, according to the daemon's own lists, and its limits.
 type Membership struct {
 	PID    int
-	Client sharing.Answer // No also before the process's first CUDA call
-	Reason string         // why, in words; with a remedy if it is no client
+	Client sharing.Answer // also No before the process's first CUDA call
+	Reason string         // explanation, with a remedy if it is no client
 
 	Server      int    // process ID of its server, 0 if it is no client
 	ServerState string // as ServerSnapshot.State; empty if it is no client
 	Devices     []int  // ordinals of the devices it enumerates
 
-	// ServerPercentage and ServerLimits are the server's settings for clients
-	// that connect now; a client keeps those in force when it connected.
+	// ServerPercentage and ServerLimits are the server's settings for new clients; a client keeps the settings from the
+	// time when it connected.
 	ServerPercentage sharing.Cell[float64]
 	ServerLimits     []DeviceLimit
-	// Environment holds the process's own settings, which can only tighten the server's limits. EnvironmentKnown is
-	// No if its environment holds no setting of MPS and Unknown if it could not be read.
+	// Environment holds the process's own settings, which can only tighten the server's limits. EnvironmentKnown is No if
+	// its environment has no setting of MPS and Unknown if it could not be read.
 	Environment      ClientEnvironment
 	EnvironmentKnown sharing.Answer
-	// EffectivePercentage is the smaller of both. It is unknown if one of them is.
+	// EffectivePercentage is the smaller of the two percentages. It is unknown if either is.
 	EffectivePercentage sharing.Cell[float64]
 	Warnings            []string // e.g. the server's state, or a trap in the process's environment
 }
 
-// VerifyOptions are options of Verify. The zero value is right on the node where the process runs.
+// VerifyOptions are options of Verify. The zero value suits the node of the process.
 type VerifyOptions struct {
 	// Environ returns the environment of a process; nil = read it from /proc.
 	Environ func(pid int) ([]string, error)
-	// Wait waits that long for the process to become a client, which it does with its first CUDA call. 0 asks once.
+	// Wait is the longest wait for the process to become a client, which happens at its first CUDA call. 0 checks once.
 	Wait time.Duration
 }
 
-// Verify proves by the daemon's lists whether the process is an MPS client. The process ID is one of the daemon's
-// PID namespace. A process that is no client is no error: Membership says so; require it with Membership.Require.
+// Verify checks the daemon's lists for the process. pid is a process ID of the daemon's PID namespace. A process that
+// is no MPS client is not an error but Membership.Client = No; Membership.Require turns it into one.
 func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (m Membership, err error) {
 	if _, err := pidWord("pid", pid); err != nil {
 		return m, err

@@ -17,8 +17,8 @@ type Finding struct {
 	Source SourceID
 }
 
-// Available answers whether the hardware and driver of env can run m. It is a gate on hardware only: that a licence,
-// a hypervisor, a plugin or a scheduler is needed besides is in Text. What env does not tell is Unknown, never No.
+// Available answers whether the hardware and driver of env can run m. It checks hardware only: Text names a licence,
+// hypervisor, plugin or scheduler that is needed too. Facts missing from env give Unknown, never No.
 func Available(m Mechanism, env Environment) Finding {
 	switch m {
 	case MechanismNone:
@@ -109,12 +109,12 @@ func vgpuAvailable(env Environment) Finding {
 		"are needed", BasisDocumented, env.GPU.VGPU.Source}
 }
 
-// MPSClientLimit returns how many CUDA contexts MPS takes at a time on one GPU under driver d. It counts contexts,
-// not processes, and holds for the default CUDA_DEVICE_MAX_CONNECTIONS.
+// MPSClientLimit returns the number of CUDA contexts that MPS accepts at a time on one GPU under driver d. It counts
+// contexts, not processes, and holds for the default CUDA_DEVICE_MAX_CONNECTIONS.
 //
-// The finding grades the number: Yes, a source gives it for this GPU and driver; Unknown, it is the smallest of all
-// GPUs and drivers that are possible, and so safe to plan with. Without a GPU
-// that is 16 (before Volta), on Volta and later without a known driver 48.
+// The finding qualifies the number: Yes if a source gives it for this GPU and driver; Unknown if it is the smallest of
+// all possible GPUs and drivers, and so safe to plan with: 16 (before Volta) without a GPU, 48 on Volta and later
+// without a known driver.
 func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
 	limit := func(n int, answer Answer, text string, basis Basis, source SourceID) (Cell[int], Finding) {
 		return KnownCell(n, source), Finding{answer, text, basis, source}
@@ -160,7 +160,7 @@ var deliveryNames = enum.Of[Delivery](ErrUnknownName, "delivery", "bare", "devic
 // Deliveries lists every delivery in the order of their values.
 func Deliveries() []Delivery { return deliveryNames.Values() }
 
-// Delivers answers whether d can deliver m, and under which conditions. What no source says is Unknown.
+// Delivers answers whether d can deliver m, and under which conditions. Without a source the answer is Unknown.
 func Delivers(d Delivery, m Mechanism) Finding {
 	rows := deliveryRows()
 	i := slices.IndexFunc(rows, func(r deliveryRow) bool {

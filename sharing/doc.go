@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sharing describes how a GPU can be shared: the mechanisms, the isolation of each with its conditions, the
-// abilities of each GPU, and the claims about sharing that look right and fail in production.
+// abilities of each GPU, and plausible claims about sharing that fail in production.
 //
 //   - LookupGPU and GPUs: the GPU table.
 //   - IsolationIn, Isolation: the isolation of a mechanism.

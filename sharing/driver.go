@@ -44,11 +44,11 @@ func parseVersion(s string, most int) (parts [3]int, ok bool) {
 	return parts, true
 }
 
-// IsZero answers whether the version is unknown.
+// IsZero reports whether the version is unknown.
 func (d Driver) IsZero() bool { return d == Driver{} }
 
-// Compare returns -1, 0 or +1 as d is older than, equal to or newer than e. An
-// unknown version is older than any other: ask IsZero first.
+// Compare returns -1, 0 or +1 as d is older than, equal to or newer than e. An unknown version is older than any other,
+// so check IsZero first.
 func (d Driver) Compare(e Driver) int {
 	return cmp.Or(cmp.Compare(d.Major, e.Major), cmp.Compare(d.Minor, e.Minor), cmp.Compare(d.Patch, e.Patch))
 }

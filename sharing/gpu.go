@@ -52,7 +52,7 @@ func (c *ComputeCapability) UnmarshalText(b []byte) error {
 }
 
 // GPU is a row of the GPU table: the abilities of a product, as far as sources give them. Where a board carries several
-// GPUs (A16) or one GPU and a CPU (GH200), all figures are those of one GPU.
+// GPUs (A16) or one GPU and a CPU (GH200), all figures are per GPU.
 type GPU struct {
 	// Name is the product name as NVML prints it, without "NVIDIA ".
 	Name string
@@ -60,15 +60,15 @@ type GPU struct {
 	Aliases []string
 	// PCIIDs are vendor and device, as "10DE:20B2". Boards may share one.
 	PCIIDs []string
-	// Source is that of the name and the PCI ids.
+	// Source is the source of the name and the PCI ids.
 	Source SourceID
 
 	Chip         string // the chip's name, for example "GA100"
 	Architecture Architecture
 
 	ComputeCapability Cell[ComputeCapability]
-	// Memory is the total that NVML, or CUDA where NVML has none, reports where MemoryVisible is set. Else it is the
-	// nominal size in GiB, of which a driver shows up to 2% less on HBM and up to 7% less on GDDR boards with ECC.
+	// Memory is the total that NVML, or CUDA where NVML has none, reports if MemoryVisible is set. Otherwise it is the
+	// nominal size in GiB; drivers report up to 2% less on HBM and up to 7% less on GDDR boards with ECC.
 	Memory        Cell[Bytes]
 	MemoryVisible bool
 	// MemoryBandwidthGBps is the peak bandwidth of device memory in 10^9 bytes
@@ -81,8 +81,8 @@ type GPU struct {
 	MIG Cell[Answer]
 	// MIGMinDriver is the oldest driver with MIG on this GPU.
 	MIGMinDriver Cell[Driver]
-	// TimesliceSetting is Yes where the length of a time slice can be set
-	// (nvidia-smi compute-policy --set-timeslice). It cannot on MIG devices.
+	// TimesliceSetting is Yes where the length of a time slice can be set (nvidia-smi compute-policy --set-timeslice). MIG
+	// devices do not have the setting.
 	TimesliceSetting Cell[Answer]
 	// VGPU is Yes for GPUs that NVIDIA vGPU supports, with a licence and a hypervisor.
 	VGPU Cell[Answer]
@@ -96,7 +96,7 @@ var gpuTable = table[GPU]("gpus.json")
 // its rows are shared and must not be modified.
 func GPUs() []GPU { return slices.Clone(gpuTable()) }
 
-// ErrUnknownGPU is returned for a name that is no name, alias or PCI id of the table.
+// ErrUnknownGPU is returned for text that matches no name, alias or PCI id of the table.
 var ErrUnknownGPU = errors.New("sharing: unknown GPU")
 
 type unknownGPUError struct {
@@ -173,9 +173,9 @@ func orList(names []string) string {
 	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
 }
 
-// FoldGPUName returns the loose key under which GPU names compare equal: lower case, without a leading "NVIDIA",
-// without text in parentheses, and without spaces, hyphens, underscores, slashes and dots. "NVIDIA
-// A100-SXM4-80GB" and "a100 sxm4 80gb (PG509)" both fold to "a100sxm480gb".
+// FoldGPUName returns the loose key under which GPU names compare equal: lower case, without a leading "NVIDIA", text
+// in parentheses, spaces, hyphens, underscores, slashes and dots. "NVIDIA A100-SXM4-80GB" and "a100 sxm4 80gb (PG509)"
+// both fold to "a100sxm480gb".
 func FoldGPUName(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

@@ -17,9 +17,9 @@ var (
 	described     sync.Map // *GPU by its text, so that one text is one GPU
 )
 
-// DescribeGPU writes a GPU that the table does not have so that LookupGPU takes it: its product name, with its memory
-// and its compute capability, or else its architecture, in parentheses: "GeForce RTX 4080 (16376MiB, 8.9)".
-// What is zero is left out; of an unnamed GPU, and of one of which nothing is known, the text is empty.
+// DescribeGPU describes a GPU that the table lacks, in a form that LookupGPU accepts: its product name, with its memory
+// and its compute capability, or else its architecture, in parentheses: "GeForce RTX 4080 (16376MiB, 8.9)". Zero values
+// are left out; the text is empty for a GPU without a name or without known facts.
 func DescribeGPU(product string, memory Bytes, cc ComputeCapability, a Architecture) string {
 	var facts []string
 	if memory > 0 {
@@ -37,16 +37,16 @@ func DescribeGPU(product string, memory Bytes, cc ComputeCapability, a Architect
 	return product + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// GPUDescription is a GPU that the table does not have, as its user states it.
+// GPUDescription is a user's description of a GPU that the table lacks.
 type GPUDescription struct {
 	Name      string  `yaml:"name,required"`
-	Memory    Bytes   `yaml:"memory,required"`    // that a driver shows
+	Memory    Bytes   `yaml:"memory,required"`    // as the driver reports it
 	Bandwidth float64 `yaml:"bandwidth,required"` // of the memory, GB/s
 	SMs       int     `yaml:"sms,required"`
 	Compute   string  `yaml:"compute,required"` // compute capability, 8.7
 }
 
-// String writes the description so that LookupGPU takes it: "My GPU (65536MiB, 204.8GB/s, 16 SMs, 8.7)".
+// String writes the description in a form that LookupGPU accepts: "My GPU (65536MiB, 204.8GB/s, 16 SMs, 8.7)".
 func (d *GPUDescription) String() string {
 	return fmt.Sprintf("%s (%dMiB, %gGB/s, %d SMs, %s)", d.Name, d.Memory/MiB, d.Bandwidth, d.SMs, d.Compute)
 }

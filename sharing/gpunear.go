@@ -128,11 +128,11 @@ var gpuByKey = sync.OnceValue(func() gpuIndex {
 })
 
 // LookupGPU finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), alias ("A100-80GB") or PCI id. Names compare by
-// FoldGPUName. A product name wins over an alias: "H200" is the SXM board, which NVML calls so; "A100" fits four
-// boards and is an *AmbiguousGPUError. A short form that gives the memory size but no form factor ("A100-80GB",
+// FoldGPUName. A product name wins over an alias: "H200" is the SXM board, its name in NVML; "A100" fits four boards
+// and gives an *AmbiguousGPUError. A short form that gives the memory size but no form factor ("A100-80GB",
 // "V100-32GB", "H100-80GB") means the SXM board. PCI ids are "0x20B2" (device), "0x20B210DE" (device and vendor, as
 // NVML and mig-parted write it, a ":subsystem" after it is ignored) or "10DE:20B2". A name with facts in parentheses,
-// as DescribeGPU writes it, is a GPU of its own. Other names are ErrUnknownGPU.
+// as DescribeGPU writes it, describes a GPU outside the table. Any other name gives ErrUnknownGPU.
 //
 // The GPU is shared and must not be modified.
 func LookupGPU(name string) (*GPU, error) {

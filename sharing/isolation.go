@@ -4,9 +4,9 @@ package sharing
 
 import "sync"
 
-// Mode is a way of running a mechanism that a statement may depend on; "" asks nothing. Of MPS it is
-// static-sm-partitions (SMs reserved per partition), pinned-memory-limits (a device memory limit set for every client)
-// or cgroup-memory-limits (CUDA 13.4), of vGPU its scheduler: vgpu-equal-share or vgpu-fixed-share.
+// Mode is a way of running a mechanism that a statement may depend on; "" means any. For MPS it is static-sm-partitions
+// (SMs reserved per partition), pinned-memory-limits (a device memory limit set for every client) or
+// cgroup-memory-limits (CUDA 13.4), for vGPU its scheduler: vgpu-equal-share or vgpu-fixed-share.
 type Mode string
 
 // ModeStaticSMPartitions reserves SMs per partition of MPS.
@@ -20,13 +20,13 @@ type Environment struct {
 	Modes map[Mode]Answer
 }
 
-// Condition limits a statement to environments. Its zero value holds everywhere.
+// Condition limits a statement to environments. The zero value holds everywhere.
 type Condition struct {
 	MinArchitecture Architecture // ArchitectureUnknown: no bound
 	MaxArchitecture Architecture // ArchitectureUnknown: no bound
 	MinDriver       Driver       // zero: no bound
 	Mode            Mode
-	// Note is a further condition that cannot be checked here, for example a kernel version. It may be empty.
+	// Note is a further condition that the package cannot check, for example a kernel version. It may be empty.
 	Note string
 }
 
@@ -72,8 +72,7 @@ type Property struct {
 	Level     Level
 	Text      string    // one sentence
 	When      Condition // where it holds
-	// Caps marks a statement that lowers the level wherever it may hold: no
-	// stronger one counts there unless the condition is known to fail.
+	// Caps marks an upper bound: no stronger statement counts unless the condition When is known not to hold.
 	Caps   bool
 	Basis  Basis
 	Source SourceID
@@ -89,8 +88,8 @@ func propertiesOf(m Mechanism, a Axis) []Property {
 	return propertyTable()[m][a]
 }
 
-// Isolation returns the default statement: the one without a condition. Where
-// there is none it is LevelUnknown, without a source.
+// Isolation returns the default statement: the one without a condition. If there is none, the level is LevelUnknown,
+// without a source.
 func Isolation(m Mechanism, a Axis) Property {
 	if all := propertiesOf(m, a); len(all) > 0 {
 		return all[0]
@@ -98,9 +97,9 @@ func Isolation(m Mechanism, a Axis) Property {
 	return unknownProperty(m, a)
 }
 
-// IsolationIn returns the strongest statement whose condition is known to hold in env. A statement that caps
-// (Property.Caps) counts against it unless its condition is known not to hold: an unknown is never taken for a
-// guarantee. It allocates nothing.
+// IsolationIn returns the strongest statement whose condition is known to hold in env. A statement with Property.Caps
+// limits it unless the cap's condition is known not to hold: an unknown never counts as a guarantee. It does not
+// allocate.
 func IsolationIn(m Mechanism, a Axis, env Environment) Property {
 	best := unknownProperty(m, a)
 	table := propertiesOf(m, a)

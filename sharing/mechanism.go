@@ -16,8 +16,8 @@ import (
 // ErrUnknownName is wrapped by the errors of texts and numbers that name no value of an enumeration.
 var ErrUnknownName = errors.New("sharing: unknown name")
 
-// OpError is a failed operation on a GPU, on a control daemon of MPS or on the operating system, of packages mig, mps
-// and telemetry: errors.As finds which (Op, Device), errors.Is its cause.
+// OpError is returned by packages mig, mps and telemetry for a failed operation on a GPU, on a control daemon of MPS or
+// on the operating system: errors.As gives access to Op and Device, errors.Is finds the cause.
 type OpError = problem.Operation
 
 // Mechanism is a way for workloads to share a GPU, or not to. How a mechanism is delivered to containers (device
@@ -26,7 +26,7 @@ type Mechanism uint8
 
 // The mechanisms.
 const (
-	MechanismNone             Mechanism = iota // fits nowhere: not a way to run, but an answer
+	MechanismNone             Mechanism = iota // no mechanism fits: an answer, not a way to run
 	MechanismExclusive                         // one workload has the whole GPU
 	MechanismTimeSlicing                       // the driver gives contexts the whole GPU in turn
 	MechanismMPS                               // CUDA MPS: contexts run at the same time, share SMs
@@ -36,7 +36,7 @@ const (
 	MechanismHAMiWithMPS                       // HAMi's scheduler handing out MPS shares
 	MechanismVGPU                              // NVIDIA vGPU, time-sliced types
 	MechanismMIGBackedVGPU                     // NVIDIA vGPU on MIG instances
-	MechanismMIGLikeEmulation                  // MPS percentage plus framework memory fraction; never isolation
+	MechanismMIGLikeEmulation                  // MPS percentage plus framework memory fraction; no isolation
 	MechanismInServer                          // one server multiplexes requests or adapters itself
 	MechanismResearch                          // research schedulers of finer grain
 )
@@ -47,15 +47,15 @@ var mechanismNames = enum.Of[Mechanism](ErrUnknownName, "mechanism", "none", "ex
 // MechanismCount is the number of mechanisms, MechanismNone included.
 const MechanismCount = int(MechanismResearch) + 1
 
-// ParseMechanism returns the mechanism of a text as String writes it.
+// ParseMechanism reads the text that String writes.
 func ParseMechanism(s string) (Mechanism, error) {
 	var m Mechanism
 	err := m.UnmarshalText([]byte(s))
 	return m, err
 }
 
-// ParseMechanisms reads a list separated by commas, "mps, mig". Duplicates are
-// taken once; none is an error, since nothing runs under it.
+// ParseMechanisms reads a list separated by commas, "mps, mig". Duplicates count once; "none" is an error, since
+// nothing runs under it.
 func ParseMechanisms(list string) ([]Mechanism, error) {
 	var out []Mechanism
 	for name := range strings.SplitSeq(list, ",") {
@@ -80,22 +80,21 @@ func Mechanisms() []Mechanism {
 
 // Axis is one of the four respects in which neighbours on a GPU can be isolated from one another.
 //
-//   - Memory covers both protection (can a neighbour read or write one's
-//     memory) and exhaustion (can it take memory that one counts on). The
-//     weaker rules; a mechanism that protects address spaces but limits nobody is at
-//     most partial, and none where the vendor itself says so.
+//   - Memory covers both protection (from reads and writes by a neighbour) and exhaustion (of memory that a workload
+//     needs). The weaker of the two counts; a mechanism that protects address spaces but sets no limits is at most
+//     partial, and none where the vendor itself rates it so.
 //   - Compute is none without any share, partial for a cap that reserves
 //     nothing, driver or hardware for a reservation.
-//   - Fault is none where a neighbour's fatal GPU fault ends one's work.
+//   - Fault is none where a neighbour's fatal GPU fault ends a workload too.
 //   - Jitter is the effect of neighbours on latency; see Level.
 type Axis uint8
 
 // The axes.
 const (
-	AxisMemory  Axis = iota // neighbours cannot read, exhaust or limit one's memory
-	AxisCompute             // neighbours cannot take one's share of the SMs
-	AxisFault               // a neighbour's fault does not reach one
-	AxisJitter              // neighbours do not disturb one's latency
+	AxisMemory  Axis = iota // neighbours cannot read, exhaust or limit a workload's memory
+	AxisCompute             // neighbours cannot take a workload's share of the SMs
+	AxisFault               // a neighbour's fault does not spread
+	AxisJitter              // neighbours do not disturb latency
 )
 
 var axisNames = enum.Of[Axis](ErrUnknownName, "axis", "memory", "compute", "fault", "jitter")
@@ -103,9 +102,9 @@ var axisNames = enum.Of[Axis](ErrUnknownName, "axis", "memory", "compute", "faul
 // AxisCount is the number of axes.
 const AxisCount = int(AxisJitter) + 1
 
-// Level is the strength of a mechanism's isolation on one axis; levels are ordered from weakest to strongest, but
-// for LevelUnknown, which compares with nothing. On the jitter axis the levels are the jitter that is left:
-// LevelNone is "high", LevelPartial "low-medium", LevelDriver "low", LevelHardware "negligible".
+// Level is the strength of a mechanism's isolation on one axis; levels are ordered from weakest to strongest, except
+// LevelUnknown, which has no order. On the jitter axis the levels give the remaining jitter: LevelNone is "high",
+// LevelPartial "low-medium", LevelDriver "low", LevelHardware "negligible".
 type Level uint8
 
 // The levels.
@@ -113,15 +112,15 @@ const (
 	LevelUnknown  Level = iota // no source
 	LevelNone                  // nothing separates neighbours
 	LevelPartial               // some separation, with holes or only a cap
-	LevelSoftware              // enforced by software that a workload could get round
+	LevelSoftware              // enforced by software that a workload could circumvent
 	LevelDriver                // enforced by the driver or the hypervisor
 	LevelHardware              // enforced by hardware, or there is no neighbour
 )
 
 var levelNames = enum.Of[Level](ErrUnknownName, "level", "unknown", "none", "partial", "software", "driver", "hardware")
 
-// AtLeast answers whether l is at least want; unknown on either side is
-// Unknown, except that everything is at least LevelNone.
+// AtLeast answers whether l is at least want; if either is unknown, so is the answer, except that every level is at
+// least LevelNone.
 func (l Level) AtLeast(want Level) Answer {
 	if want == LevelNone {
 		return AnswerYes
@@ -173,10 +172,10 @@ const (
 var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted",
 	"popular", "second-hand", "inferred", "prior", "simulated", "transferred")
 
-// Overhead brackets the cost of a mechanism by itself: the extra time for a unit of work, as a fraction of the time it
-// takes alone on the whole GPU without the mechanism. It does not hold the slow-down by neighbours. 0.08 is 8%.
+// Overhead brackets the cost of a mechanism by itself: the extra time for a unit of work, as a fraction of its time
+// alone on the whole GPU without the mechanism. The slow-down caused by neighbours is not included. 0.08 is 8%.
 type Overhead struct {
-	Low, High float64 // fractions; mean something only if Known
+	Low, High float64 // fractions; valid only if Known
 	Known     bool
 	Text      string // the figure and its load
 	Basis     Basis
@@ -188,16 +187,16 @@ type Info struct {
 	Mechanism Mechanism
 	Title     string
 	Summary   string
-	// Overhead is the bracket to plan with, Overheads are the positions of the sources, which disagree.
+	// Overhead is the range to plan with; Overheads are the figures of the sources, which disagree.
 	Overhead  Overhead
 	Overheads []Overhead
-	// MaxTenants is the most tenants that any GPU takes under the mechanism;
-	// unknown where no number bounds it. MPSClientLimit knows the limit of a GPU.
+	// MaxTenants is the largest number of tenants on any GPU under the mechanism; unknown where nothing bounds it.
+	// MPSClientLimit has the limit of one GPU.
 	MaxTenants Cell[int]
 }
 
-// InfoFor returns the facts about m; for a value that is no mechanism,
-// nothing but the value itself. The slices are shared and must not be modified.
+// InfoFor returns the facts about m; for a value that is no mechanism only the field Mechanism is set. The slices are
+// shared and must not be modified.
 func InfoFor(m Mechanism) Info {
 	if int(m) >= MechanismCount {
 		return Info{Mechanism: m}

@@ -14,11 +14,11 @@ import (
 	"unicode/utf8"
 )
 
-// SourceID is the key of a source, for example "nvidia-mps-guide". SourceByID
-// resolves it, the package's documentation says how ids are formed.
+// SourceID is the key of a source, for example "nvidia-mps-guide". SourceByID resolves it; the package documentation
+// describes the form of ids.
 type SourceID string
 
-// Source is the origin of a statement or figure: something that a stranger can open.
+// Source is the origin of a statement or figure: a document that anyone can open.
 type Source struct {
 	ID    SourceID `json:"-"`
 	Title string   `json:"title"` // for people
@@ -27,8 +27,8 @@ type Source struct {
 	// ("github.com/NVIDIA/k8s-device-plugin@<commit>:README.md"), a paper ("arXiv:2604.08451",
 	// "doi:10.1145/3764944.3764952") or a file of this repository, from its root.
 	Locator string `json:"locator"`
-	// Section is the part of it: a section of a page, rows of a file, the
-	// machine and driver of a measurement. It may be empty.
+	// Section is the relevant part: a section of a page, rows of a file, the machine and driver of a measurement. It may
+	// be empty.
 	Section string `json:"section,omitempty"`
 	// Date is the day when a page was read or a measurement made, as "2026-11-21"; empty for documents that do not change.
 	Date string `json:"date,omitempty"`
@@ -66,8 +66,7 @@ func SourceByID(id SourceID) (Source, bool) {
 	return s, ok
 }
 
-// Cell is a value that may be unknown, with the source that gives it. The
-// zero Cell is unknown; Value means nothing unless Known is true.
+// Cell is a value that may be unknown, with its source. The zero Cell is unknown; ignore Value unless Known is true.
 type Cell[T any] struct {
 	Value  T
 	Known  bool
@@ -140,12 +139,12 @@ func readTable[T any](file string) ([]T, error) {
 type Citations struct {
 	// IDs are the sources in the order in which they were first cited.
 	IDs []SourceID
-	// Rest is a hint how to see those that WriteText leaves out, for example
-	// "-json has all". Empty: WriteText only counts them.
+	// Rest tells readers how to see the sources that WriteText leaves out, for example "-json has all". If it is empty,
+	// WriteText only counts them.
 	Rest string
 }
 
-// Add cites sources. Empty ids and those that are cited already change nothing.
+// Add cites sources. Empty ids and ids already cited are ignored.
 func (c *Citations) Add(ids ...SourceID) {
 	for _, id := range ids {
 		if id != "" && !slices.Contains(c.IDs, id) {
@@ -154,7 +153,7 @@ func (c *Citations) Add(ids ...SourceID) {
 	}
 }
 
-// Ref cites id and returns it as text refers to it, " [nvidia-mps-guide]"; it returns nothing for an empty id.
+// Ref cites id and returns the reference to print in text, " [nvidia-mps-guide]"; for an empty id it returns "".
 func (c *Citations) Ref(id SourceID) string {
 	if id == "" {
 		return ""
@@ -166,9 +165,9 @@ func (c *Citations) Ref(id SourceID) string {
 // The list that WriteText writes: at most citationLines lines of at most citationColumns columns.
 const citationLines, citationColumns = 10, 100
 
-// WriteText writes the cited sources under the heading SOURCES, a line each: id and locator, a commit cut to 12
-// digits and a long path to its end. It writes at most ten lines; the last one says how to see the rest. Nothing
-// cited, nothing written.
+// WriteText writes the cited sources under the heading SOURCES, a line each: id and locator, a commit cut to 12 digits
+// and a long path to its end. It writes at most ten lines; the last one says how to see the rest. Without citations it
+// writes nothing.
 func (c Citations) WriteText(w io.Writer) error {
 	if len(c.IDs) == 0 {
 		return nil
@@ -249,5 +248,5 @@ func (c *Citations) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// IsZero answers whether nothing is cited; a field with the option omitzero is then left out of JSON.
+// IsZero reports whether nothing is cited; the JSON option omitzero then leaves the field out.
 func (c Citations) IsZero() bool { return len(c.IDs) == 0 }

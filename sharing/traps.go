@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Severity is the cost of falling into a trap. The zero value, SeverityUnknown, is no severity.
+// Severity is the harm done by falling into a trap. The zero value is SeverityUnknown.
 type Severity uint8
 
 // The severities, mildest first.
@@ -18,13 +18,13 @@ const (
 	SeverityLow               // a wrong figure in a report
 	SeverityMedium            // wasted capacity or a missed target
 	SeverityHigh              // an outage of one workload, or a plan that does not fit
-	SeverityCritical          // tenants not isolated from one another though the plan says so
+	SeverityCritical          // tenants not isolated although the plan promises it
 )
 
 var severityNames = enum.Of[Severity](ErrUnknownName, "severity", "unknown", "info", "low", "medium", "high",
 	"critical")
 
-// Trap is a claim or a habit that looks right and fails in production.
+// Trap is a plausible claim or habit that fails in production.
 type Trap struct {
 	ID        string // in words, for example "mps-fault-spreads"
 	Statement string // the belief or practice
@@ -32,7 +32,7 @@ type Trap struct {
 	Detection string // how to notice it in a plan or on a machine
 	Remedy    string // the better practice
 	Severity  Severity
-	Sources   []SourceID // of the truth, then of the claim
+	Sources   []SourceID // first those of the truth, then of the claim
 }
 
 // trapTable holds first the traps of widely read sources, then those of MPS, time-slicing and HAMi.
@@ -51,11 +51,11 @@ func TrapByID(id string) (Trap, bool) {
 	return Trap{}, false
 }
 
-// WarningCode names a kind of Warning for machines, for example "not-delivered". Packages list those that they raise.
+// WarningCode names a kind of Warning for machines, for example "not-delivered". Each package lists its codes.
 type WarningCode string
 
-// Warning marks a part of a configuration that is legal but has no effect, or another one than it seems: a field that
-// the reader of the configuration ignores, a limit that cannot take effect, a document that lacks a feature gate.
+// Warning marks a part of a configuration that is legal but has no effect or an unexpected one: a field that the
+// software ignores, a limit that cannot take effect, a document that lacks a feature gate.
 type Warning struct {
 	Code    WarningCode `json:"code"`
 	Path    string      `json:"path,omitempty"` // where in the document, e.g. "mig.strategy"

@@ -11,8 +11,8 @@ import (
 // VGPUType is a type of virtual GPU, as the guest of a virtual machine sees it: A10-12Q is 12 GB of an A10.
 type VGPUType struct {
 	Name   string // "A10-12Q", without its prefix
-	Board  string // the board's code in the name, "A10"; boards of one chip have a letter behind it, as A100D
-	Slices int    // of the MIG instance that backs it; 0 = it is time-sliced
+	Board  string // the board's code in the name, "A10"; boards with one chip differ by a letter, as A100D
+	Slices int    // of the MIG instance that backs it; 0 if time-sliced
 	Memory Bytes  // its frame buffer, nominal
 }
 
@@ -21,8 +21,8 @@ type VGPUType struct {
 var vgpuName = regexp.MustCompile(`^(?:NVIDIA[- _]|GRID[- _])?([A-Z][A-Za-z0-9]*(?:[- _][A-Za-z0-9]+)*?)-` +
 	`(?:([1-7])-)?([1-9]\d{0,2})[ABCQ](?:ME)?$`)
 
-// ParseVGPUType reads the name of a vGPU type, as NVML and labels of a guest write it: "NVIDIA A10-12Q",
-// "GRID-T4-8C", "A100D-1-10C". It answers false for the name of a board.
+// ParseVGPUType reads the name of a vGPU type, as NVML and labels of a guest write it: "NVIDIA A10-12Q", "GRID-T4-8C",
+// "A100D-1-10C". It returns false for the name of a board.
 func ParseVGPUType(name string) (VGPUType, bool) {
 	m := vgpuName.FindStringSubmatch(strings.TrimSpace(name))
 	if m == nil {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeslice models GPU time-slicing: contexts that share a
-// GPU without MPS have the whole of it in turn, one quantum at a time.
+// Package timeslice models GPU time-slicing: contexts that share a GPU without MPS take turns on the whole GPU, one
+// quantum at a time.
 //
-// A [Scheduler] models the driver on one GPU: a quantum and the cost of a switch, measured ([H200]) or
-// calibrated ([CalibrateProbe]). An [Engine] simulates tenants slice by slice, and a [GPU] event by event where tenants
-// come and go. The latencies of model servers that share a GPU are decision/predict's.
+// A [Scheduler] models the driver on one GPU: a quantum and the cost of a switch, measured ([H200]) or calibrated
+// ([CalibrateProbe]). An [Engine] simulates a fixed set of tenants, and a [GPU] tenants that come and go. Package
+// decision/predict predicts the latencies of model servers.
 //
 // [Level] is a time-slice level of the driver's compute policy (DEFAULT, SHORT, MEDIUM, LONG). NVIDIA publishes no
 // milliseconds for the levels: the one known figure is DEFAULT on an H200, which this project measured.

@@ -13,13 +13,13 @@ import (
 // Work is a piece of GPU work that a tenant submits.
 type Work struct {
 	At  time.Duration // when it is submitted, on the simulated clock
-	GPU time.Duration // how long it needs the GPU for; at least 0
+	GPU time.Duration // its GPU time; at least 0
 }
 
-// Submitter supplies the work of one tenant. Next is called once at time 0 and then each time that the tenant's
-// last work has finished, at the simulated time now; it returns the next work, or false when there will be none. An
-// At before now counts as now: such work follows within the same slice, as that of a queue that is never empty
-// does. Submitters are called from one goroutine.
+// Submitter supplies the work of one tenant. Next is called once at time 0 and then each time that the tenant's last
+// work has finished, at the simulated time now; it returns the next work, or false when there will be none. An At
+// before now counts as now: such work runs on in the same slice, as from a queue that is never empty. Submitters are
+// called from one goroutine.
 type Submitter interface {
 	Next(now time.Duration) (Work, bool)
 }
@@ -30,19 +30,18 @@ type Slice struct {
 	From, To time.Duration
 }
 
-// Engine simulates tenants that share a GPU by time-slicing, round robin in the order given. A tenant keeps the GPU
-// for a quantum when others wait, and gives it back when it runs out of work; a change of tenant costs a switch, a
-// tenant that is alone pays nothing.
+// Engine simulates tenants that share a GPU by time-slicing, round robin in the order given. A tenant keeps the GPU for
+// a quantum when others wait, and releases it when it runs out of work; a change of tenant costs a switch, and a tenant
+// without neighbours pays nothing.
 type Engine struct {
 	Scheduler Scheduler
 	Tenants   []Submitter
-	Until     time.Duration // where the simulated clock ends, if work is left so long
-	// Observe is called for each slice in order of time; nil means nobody looks.
-	// A slice is cut at the end of each piece of work.
+	Until     time.Duration // the end of the simulated clock, if work remains
+	// Observe, if not nil, is called for each slice in order of time. A slice is cut at the end of each piece of work.
 	Observe func(Slice)
 }
 
-// Run simulates until the clock reaches Until or nobody has work left. It returns ctx's error when ctx ends first.
+// Run simulates until the clock reaches Until or no tenant has work left. It returns ctx's error when ctx ends first.
 func (e Engine) Run(ctx context.Context) error {
 	var l problem.List
 	e.Scheduler.check(&l, "scheduler")
@@ -62,8 +61,8 @@ func (e Engine) Run(ctx context.Context) error {
 	return g.run(ctx, e.Until)
 }
 
-// GPU is the time-sliced GPU that an Engine simulates at once, taken from event to event by [GPU.Advance], with tenants
-// that come and go. It is for one goroutine.
+// GPU is the time-sliced GPU of an Engine, advanced from event to event by [GPU.Advance], with tenants that come and
+// go. It is not safe for concurrent use.
 type GPU struct {
 	scheduler Scheduler
 	observe   func(Slice)
@@ -94,8 +93,8 @@ func (g *GPU) Attach(s Submitter) (detach func()) {
 	return func() { g.tenants[i] = tenantState{done: true} }
 }
 
-// Advance lets the clock run up to a time since the start, asks tenants that had no work once more, and returns the
-// time of the next event; false when there will be none, also after work that is out of range.
+// Advance moves the clock to a time since the start, asks tenants without work again, and returns the time of the next
+// event; ok is false if there will be none, also after work that is out of range.
 func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
 	if g.err == nil {
 		g.err = g.run(context.Background(), to)
@@ -114,7 +113,7 @@ func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
 	return max(next, g.now+1), ok // work due now is done as soon as the clock runs
 }
 
-// Busy is the time so far in which any tenant's work ran.
+// Busy returns the total time so far with work of any tenant running.
 func (g *GPU) Busy() time.Duration { return g.busy }
 
 // ask asks tenants without work for it.

@@ -12,12 +12,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ProbeRun is a run of spinning processes at once: how long each was on and off the GPU at a time, in the median.
+// ProbeRun is a run of concurrent spinning processes: the median time of each on and off the GPU.
 type ProbeRun struct {
 	On, Off []time.Duration // by process
 }
 
-// Calibration is a scheduler found from measurements, and how well it gives them back.
+// Calibration is a scheduler fitted to measurements, with the quality of the fit.
 type Calibration struct {
 	Scheduler Scheduler
 	// Points is the number of measurements that it was fitted to.
@@ -26,7 +26,7 @@ type Calibration struct {
 	WorstErrorFraction float64
 }
 
-// CalibrateProbe finds quantum and switch from spinning processes: the quantum is the median of the on-times, the
+// CalibrateProbe fits quantum and switch to runs of spinning processes: the quantum is the median of the on-times, the
 // switch the least-squares solution of off = (n-1) quantum + n switch over all of them.
 func CalibrateProbe(runs ...ProbeRun) (Calibration, error) {
 	var l problem.List

@@ -10,14 +10,14 @@ import (
 )
 
 // Scheduler models a driver's time-slicing on one GPU: round robin with a fixed quantum and a cost of switching. The
-// zero value is not valid: there is no quantum that would be right everywhere.
+// zero value is not valid, since no quantum is right for every GPU.
 type Scheduler struct {
 	// Quantum is the time that a context keeps the GPU while another waits.
 	Quantum time.Duration
 	// Switch is the GPU's time lost to one change of context; it does not grow
 	// with the number of tenants (measured with 2 and 4).
 	Switch time.Duration
-	// Basis and Source say where the figures come from; Source is the id of a sharing.Source, or words of your own.
+	// Basis and Source give the origin of the figures; Source is the id of a sharing.Source, or free text.
 	Basis  sharing.Basis
 	Source string
 }
@@ -38,8 +38,8 @@ func (s Scheduler) check(l *problem.List, path string) {
 		"must lie between 0 and 1h, is %v", s.Switch)
 }
 
-// Slices is the number of turns that a step of the given GPU time takes when
-// others wait: at least 1. It is 0 for an invalid scheduler.
+// Slices is the number of time slices that a step of the given GPU time takes when others wait: at least 1. It is 0 for
+// an invalid scheduler.
 func (s Scheduler) Slices(step time.Duration) int {
 	if s.Quantum <= 0 {
 		return 0
@@ -48,8 +48,8 @@ func (s Scheduler) Slices(step time.Duration) int {
 }
 
 // NearBoundary reports whether a step lies within a tolerance (a fraction of the step) of a whole number of quanta,
-// where a small error of the step's length changes the number of its turns and so moves its latency by a round. The
-// other number of turns is returned too.
+// where a small error of the step's length changes its number of slices and so its latency by a round. other is the
+// other possible number of slices.
 func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (other int, near bool) {
 	n := s.Slices(step)
 	d := time.Duration(float64(step) * toleranceFraction)
@@ -66,6 +66,6 @@ func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (
 // 2 medium, 3 long. NVIDIA publishes no durations for them.
 type Level uint8
 
-// BoundaryTolerance is the fraction of a step's length within which a whole number of quanta makes a prediction
-// jumpy: a few percent of error in the step moves the result by up to 19% (cotenant-h200-colocation).
+// BoundaryTolerance is the distance from a whole number of quanta, as a fraction of a step, below which predictions are
+// unstable: an error of a few percent in the step moves the result by up to 19% (cotenant-h200-colocation).
 const BoundaryTolerance = 0.08

@@ -23,7 +23,7 @@ type Driver struct {
 	err  error
 }
 
-// Open loads NVML. Close must be called in the end.
+// Open loads NVML. The caller must call Close.
 func Open() (*Driver, error) { return open(nvml.New()) }
 
 func open(lib nvml.Interface) (*Driver, error) {
@@ -39,7 +39,7 @@ func (d *Driver) Close() error {
 	return d.err
 }
 
-// Devices returns the GPUs that can do MIG, in NVML's order.
+// Devices returns the GPUs that support MIG, in NVML's order.
 func (d *Driver) Devices(ctx context.Context) ([]*Device, error) {
 	n, r := d.lib.DeviceGetCount()
 	if r != nvml.SUCCESS {
@@ -66,8 +66,8 @@ func (d *Driver) Devices(ctx context.Context) ([]*Device, error) {
 	return out, nil
 }
 
-// Device returns the GPU of a UUID ("GPU-..."), a PCI bus id or an index; an empty
-// name is the first GPU that can do MIG.
+// Device returns the GPU with a UUID ("GPU-..."), a PCI bus id or an index; an empty name means the first GPU that
+// supports MIG.
 func (d *Driver) Device(ctx context.Context, name string) (*Device, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

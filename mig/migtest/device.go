@@ -64,8 +64,7 @@ func (g *GPU) DestroyGPUInstance(ctx context.Context, id int) error {
 	})
 }
 
-// ComputeProfiles implements mig.Device. SMs are multiples of the smallest
-// profile's where the catalogue knows no better.
+// ComputeProfiles implements mig.Device. SMs are multiples of the smallest profile's where the catalogue has no figure.
 func (g *GPU) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.ComputeProfile, error) {
 	return call(ctx, g, fmt.Sprintf("compute profiles of gi %d", gpuInstance), func() ([]mig.ComputeProfile, error) {
 		d, err := g.find(gpuInstance)

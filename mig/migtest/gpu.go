@@ -21,7 +21,7 @@ type Options struct {
 	UUID string // the GPU's; empty means "GPU-simulated-" and the model's key
 	// Disabled starts the GPU with MIG mode off.
 	Disabled bool
-	// Seed chooses how the driver numbers instances, which differs from GPU to GPU.
+	// Seed selects the ids that the driver gives to instances, which differ from GPU to GPU.
 	Seed   uint64
 	Layout mig.Layout // the GPU's instances at first, busy ones marked
 }
@@ -30,11 +30,11 @@ type Options struct {
 type Fault struct {
 	Call int   // which call fails: 1 is the next one
 	Err  error // the error of the failing call; nil means ErrInjected
-	// After lets the call have its effect first.
+	// After makes the call take effect before it fails.
 	After bool
 }
 
-// ErrInjected is the error of a fault that names none.
+// ErrInjected is the error of a Fault without Err.
 var ErrInjected = errors.New("migtest: injected failure")
 
 // GPU is a simulated GPU. It implements mig.Device. It is safe for concurrent use.
@@ -116,7 +116,7 @@ func (g *GPU) hold(in mig.Instance) error {
 // Model returns the GPU's model.
 func (g *GPU) Model() *mig.Model { return g.model }
 
-// Fail adds a fault. Faults count calls from now on.
+// Fail adds a fault. It counts the calls after this one.
 func (g *GPU) Fail(f Fault) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +141,7 @@ func (g *GPU) Lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // Hold lets a client hold the whole GPU, as a process that has its device node open does: until release, the first
-// instance can't be created, the last one not destroyed, and the mode not changed.
+// instance can't be created, the last one can't be destroyed, and the mode can't be changed.
 func (g *GPU) Hold() (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,7 +153,7 @@ func (g *GPU) Hold() (release func()) {
 	}
 }
 
-// Use makes a client use the instance at a start until release. The error is mig.ErrNotFound where there is none.
+// Use makes a client use the instance at a start until release. The error is mig.ErrNotFound if there is none.
 func (g *GPU) Use(start int) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -188,8 +188,8 @@ func (g *GPU) Layout() mig.Layout {
 	return g.state().Layout()
 }
 
-// Leaks compares the GPU with the layout that a test was to leave: instances that should not be there, are
-// missing, or have no compute instance. It is empty when all is well.
+// Leaks compares the GPU with the layout that a test should leave: it lists instances that are unexpected, missing or
+// without compute instance. It is empty if there is no difference.
 func (g *GPU) Leaks(want mig.Layout) []string {
 	now := g.Layout()
 	var out []string

@@ -14,19 +14,19 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Finding is the verdict on one entry of a configuration for one GPU.
+// Finding is the result of checking one entry of a configuration for one GPU.
 type Finding struct {
-	Source string `json:"source,omitempty"` // the ConfigMap that holds the configuration, where it is one
+	Source string `json:"source,omitempty"` // the ConfigMap that holds the configuration, if there is one
 	Label  string `json:"label"`
 	Entry  int    `json:"entry"` // index in the label's list
-	// GPU is the key of the model, the filter for a GPU outside the
-	// catalogue, or "any" for an entry without a filter that no GPU decides.
+	// GPU is the key of the model, the filter for a GPU outside the catalogue, or "any" for an entry without a filter that
+	// does not depend on the GPU.
 	GPU      string         `json:"gpu"`
 	Feasible sharing.Answer `json:"feasible"`
 	Layout   mig.Layout     `json:"layout,omitzero"` // the proof, where Feasible is Yes and there are instances
 	// Reason explains No and Unknown.
 	Reason string `json:"reason,omitempty"`
-	// Note lists the names that a board may have for profiles that drivers name differently.
+	// Note lists the possible names of profiles that drivers name differently.
 	Note string `json:"note,omitempty"`
 }
 
@@ -40,10 +40,10 @@ func (f Finding) String() string {
 	return strings.TrimRight(fmt.Sprintf("%-20s  %-16s  %-8s  %s", entry, f.GPU, f.Feasible, text), " ")
 }
 
-// Check reports for every entry whether its devices can be placed. With a model it checks the entries that
-// select it. Without, each device filter picks its GPUs; an entry without a filter is feasible when one GPU of the
-// catalogue can hold it; a filter outside the catalogue is Unknown unless MIG is disabled. Findings are ordered by
-// label, entry and GPU.
+// Check reports for every entry whether its devices can be placed. With a model it checks the entries that select it.
+// If m is nil, each device filter selects its GPUs; an entry without a filter is feasible when one GPU of the catalogue
+// can hold it; a filter outside the catalogue is Unknown unless MIG is disabled. Findings are ordered by label, entry
+// and GPU.
 func Check(c *Config, m *mig.Model) []Finding {
 	var out []Finding
 	for _, label := range c.Labels() {
@@ -57,8 +57,8 @@ func Check(c *Config, m *mig.Model) []Finding {
 	return out
 }
 
-// CheckFile checks every configuration of a file on the models, or on those
-// that its device filters pick; see ParseFile and Check.
+// CheckFile checks every configuration of a file for the models, or without models for those that its device filters
+// select; see ParseFile and Check.
 func CheckFile(data []byte, models ...*mig.Model) ([]Finding, error) {
 	configs, err := ParseFile(data)
 	if err != nil {

@@ -58,9 +58,9 @@ func (e Entry) counts() []mig.Count {
 	return counts
 }
 
-// EntryOf returns the entry that gives GPUs of a node, by their index, the devices of a layout; without an
-// index all of them. An empty layout switches MIG off. mig-parted places the instances itself, by trying orders: it
-// keeps the numbers, not the starts.
+// EntryOf returns the entry that gives the devices of a layout to the GPUs of a node with the given indices, or to all
+// without indices. An empty layout switches MIG off. mig-parted places the instances itself, by trying orders: it
+// preserves their numbers, not their starts.
 func EntryOf(l mig.Layout, gpus ...int) Entry {
 	e := Entry{Devices: DeviceSelector{All: len(gpus) == 0, Indices: gpus}, MIGEnabled: len(l.Instances) > 0}
 	for _, in := range l.Instances {

@@ -16,15 +16,15 @@ import (
 
 const configMapKey = "config.yaml" // the key of the configuration in the MIG manager's ConfigMap
 
-// NamedConfig is a configuration and its position in a file.
+// NamedConfig is a configuration and its source in a file.
 type NamedConfig struct {
 	Source string // "namespace/name" or "name" of the ConfigMap; empty for a plain configuration file
 	Config *Config
 }
 
-// ParseFile reads a mig-parted configuration or Kubernetes manifests. In manifests every ConfigMap with the
-// key config.yaml is read, and everything else is skipped. The error names every problem; a file of manifests
-// without such a ConfigMap is one.
+// ParseFile reads a mig-parted configuration or Kubernetes manifests. In manifests every ConfigMap with the key
+// config.yaml is read, and everything else is skipped. The error names every problem; a file of manifests without such
+// a ConfigMap is an error.
 func ParseFile(data []byte) ([]NamedConfig, error) {
 	docs, err := strictyaml.Parse(data, strictyaml.Options{})
 	if err != nil {

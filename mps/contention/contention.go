@@ -4,7 +4,7 @@
 //
 // A [Law] holds the constants, [Law.Demand] converts a client's use of bandwidth and SMs into its effect on others, and
 // [GPU] simulates clients event by event, as timeslice.GPU does for time-slicing. All results are simulated.
-// Experimental.
+// Experimental: its API may change.
 package contention
 
 import (
@@ -17,40 +17,40 @@ import (
 
 // Law holds the constants of contention.
 type Law struct {
-	// KernelBandwidth is the share of the memory bandwidth at which a kernel reads, once it does, and MostReading the
-	// largest share of the time in which kernels read.
+	// KernelBandwidth is the share of the memory bandwidth that a kernel uses while it reads, and MostReading the largest
+	// share of the time in which kernels read.
 	KernelBandwidth, MostReading float64
-	// MemoryBlocking is the share of the time in which a neighbour's kernel reads for which one's own waits, and
-	// QueueShare that of the time in which it does not read.
+	// MemoryBlocking is the share of a neighbour's reading time for which a client's kernels wait, and QueueShare the
+	// share of the neighbour's other time.
 	MemoryBlocking, QueueShare float64
-	// Of a client with an active thread percentage: CappedBlocking is the factor on the waits for a neighbour's reading,
-	// CappedAlone the part of them that is left as its share of the SMs goes to nothing, and CappedReading the part of
-	// the reading that spares it waits there.
+	// For a client with an active thread percentage CappedBlocking is the factor on the waits that its reading causes,
+	// CappedAlone the part of them that remains as its share of the SMs goes to 0, and CappedReading the part of its
+	// reading time without waits.
 	CappedBlocking, CappedAlone, CappedReading float64
-	// Arbitration is the growth of all work as soon as anybody else is active.
+	// Arbitration is the fraction by which all work grows as soon as another client is active.
 	Arbitration float64
-	// FillsGPU is the share of the SMs from which on kernels fill the GPU, and SlowestSpeed the least speed of work
-	// next to such kernels.
+	// FillsGPU is the share of the SMs from which kernels count as filling the GPU, and SlowestSpeed the lowest speed of
+	// work next to such kernels.
 	FillsGPU, SlowestSpeed float64
 }
 
-// Demand holds the effect of a client's work on other clients, and theirs on it.
+// Demand holds the effect of a client's work on other clients, and of theirs on it.
 type Demand struct {
-	// Holds is the delay that it causes others, and Waits its own delay by a neighbour that holds up others by 1.
+	// Holds is the relative delay that it causes to others, and Waits its own delay by a neighbour with Holds of 1.
 	Holds, Waits float64
-	// SMs is the share of the time in which its kernels leave others' no room, and Filled that in which they leave none
-	// to kernels that fill the GPU; see [GPU.BySMs].
+	// SMs is the share of the time in which its kernels leave no SMs to others' kernels, and Filled the share in which
+	// they leave none to kernels that fill the GPU; see [GPU.BySMs].
 	SMs, Filled float64
 }
 
 // Demand returns the demand of kernels that take a share of the memory bandwidth while they run. A kernel reads at
-// KernelBandwidth, and takes a fixed time without reading. So kernels that take the share u of the
-// bandwidth read for u/KernelBandwidth of their time. Kernels of clients take turns: each waits for a part of a
-// neighbour's. So the delay between two clients is the one's share of kernels times the other's share of reading, and
-// several neighbours add up.
+// KernelBandwidth, and spends a fixed time without reading, so kernels that use the share u of the bandwidth read for
+// u/KernelBandwidth of their time. Kernels of clients take turns: each waits for a part of a neighbour's. The delay of
+// one client by another is thus the product of its Waits and the other's Holds, and the delays by several neighbours
+// add up.
 //
 // A client with an active thread percentage, a share of the SMs below 1, has part of the SMs to itself: its kernels
-// wait less for others', and others less for its the fewer it has.
+// wait less for others', and the smaller its share, the less others wait for its kernels.
 func (l *Law) Demand(bandwidthFraction, smShare float64) Demand {
 	reads, blocking := min(bandwidthFraction/l.KernelBandwidth, l.MostReading), l.MemoryBlocking
 	d := Demand{Waits: 1 - reads}
@@ -69,13 +69,13 @@ type Client interface {
 }
 
 // GPU simulates clients under discriminatory processor sharing (L. Kleinrock, Time-shared systems, Journal of the ACM
-// 14(2), 1967): with h_j by how much client j's work holds up others and w_i how much that slows client i's, all that
-// have work now run at speeds of 1/(1 + w_i x the sum of the others' h_j), and everybody's work takes a little longer
-// as soon as there is anybody else. The zero value with its law is a GPU without clients. It is for one goroutine.
+// 14(2), 1967): with h_j = Holds of client j and w_i = Waits of client i, all clients with work run at speeds of 1/(1 +
+// w_i x the sum of the others' h_j), and all work takes a little longer (Law.Arbitration) as soon as another client is
+// active. The zero value with a Law is a GPU without clients. It is not safe for concurrent use.
 type GPU struct {
 	Law
-	// BySMs takes speeds from the SMs that kernels hold too, where they are lower than those by Holds and Waits or a
-	// client has no Waits: for mixes with clients that are no model servers.
+	// BySMs limits speeds also by the SMs that kernels hold, where that speed is lower than the one by Holds and Waits or
+	// a client has no Waits: set it for mixes with clients other than model servers.
 	BySMs bool
 
 	jobs      []*job
@@ -100,8 +100,8 @@ func (g *GPU) Attach(c Client) (detach func()) {
 	return func() { g.jobs = slices.DeleteFunc(g.jobs, func(o *job) bool { return o == j }) }
 }
 
-// Advance lets the clock run up to a time since the start, asks clients that had no work once more, and returns the
-// time of the next event; false when there will be none.
+// Advance moves the clock to a time since the start, asks clients without work again, and returns the time of the next
+// event; ok is false if there will be none.
 func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
 	for end := inMillis(to); g.now < end; {
 		event, done := g.next(end)
@@ -129,7 +129,7 @@ func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
 	return max(time.Duration(math.Ceil(event*float64(time.Millisecond))), to+1), true
 }
 
-// Busy is the time so far in which any client's work ran.
+// Busy returns the total time so far with work of any client running.
 func (g *GPU) Busy() time.Duration { return millis(g.busy) }
 
 func (g *GPU) fetch(j *job) {

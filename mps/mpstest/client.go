@@ -20,12 +20,12 @@ var (
 	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
 )
 
-// View holds the GPU as a CUDA process sees it after its first call.
+// View holds a CUDA process's view of the GPU after its first call.
 type View struct {
-	PID    int  // by which the daemon knows it, as Client.Verify asks for it; not that of the process that plays it
-	Client bool // false: it runs without MPS and does not know
+	PID    int  // as the daemon knows it, for Client.Verify; not the PID of the process that plays it
+	Client bool // false: it runs without MPS, unnoticed
 	Server int
-	// SMs and Allocatable are of the first device it sees.
+	// SMs, Total and Allocatable describe its first device.
 	SMs         int
 	Total       sharing.Bytes
 	Allocatable sharing.Bytes
@@ -34,8 +34,8 @@ type View struct {
 // maxContexts is the most contexts on one device, as driver 580 has it.
 const maxContexts = 48
 
-// Connect plays the first CUDA call of a process: it becomes a client of the user's server, which starts if there
-// is none. With another pipe directory it becomes no client and has the whole GPU, which is no error, as in life.
+// Connect plays the first CUDA call of a process: it becomes a client of the user's server, which starts if there is
+// none. With another pipe directory it becomes no client and has the whole GPU, without an error, as in reality.
 func (d *Daemon) Connect(p Process) (View, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,15 +15,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// FirstPID is the first process ID that the fake invents; Linux gives none above 4194304.
+// FirstPID is the first process ID that the fake invents; Linux assigns none above 4194304.
 const FirstPID = 5_000_000
 
 // Options describe the fake. The zero value is driver 580 on one H200.
 type Options struct {
 	PipeDirectory string // "" = mps.DefaultPipe
 	GPUs          []GPU  // nil = one H200
-	// ServerProcesses makes the servers of a daemon that Program starts processes
-	// of their own, its children. They outlive a daemon that ends without a quit command.
+	// ServerProcesses makes the servers of a daemon from Program child processes of their own. They outlive a daemon that
+	// ends without a quit command.
 	ServerProcesses bool
 }
 
@@ -33,7 +33,7 @@ type GPU struct {
 	Name, PCI string
 }
 
-// H200 returns a device like the one that was measured.
+// H200 returns a device like the H200 of the recordings.
 func H200(ordinal int) GPU {
 	return GPU{
 		GPU: mps.GPU{Ordinal: ordinal, UUID: fmt.Sprintf("GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6f%x", (0xa+ordinal)%16),
@@ -86,7 +86,7 @@ func New(opts Options) *Daemon {
 	return d
 }
 
-// GPUs returns the devices as mps.Options takes them.
+// GPUs returns the devices in the form of mps.Options.
 func (d *Daemon) GPUs() []mps.GPU {
 	var out []mps.GPU
 	for _, g := range d.opt.GPUs {
@@ -102,14 +102,14 @@ func (d *Daemon) Commands() []string {
 	return slices.Clone(d.commands)
 }
 
-// Stop ends the fake as if its process had died: nothing answers any more.
+// Stop ends the fake as if its process had died.
 func (d *Daemon) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gone = true
 }
 
-// Running reports whether the fake still runs: it ends with quit and Stop.
+// Running reports whether the fake still runs: a quit command and Stop end it.
 func (d *Daemon) Running() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,8 +189,7 @@ type Process struct {
 	Devices []int    // ordinals it enumerates; nil = all that are served
 }
 
-// Inject makes a fault happen from now on. Faults are tried in the order in
-// which they were injected; the first that matches happens.
+// Inject adds a fault. Faults are tried in the order of injection; the first one that matches happens.
 func (d *Daemon) Inject(f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,14 +11,14 @@ import (
 	"github.com/cotenant/cotenant/mps"
 )
 
-// Fault is something to go wrong.
+// Fault is a failure to inject.
 type Fault struct {
 	// Kind is hang (no answer until the caller gives up), slow (the answer comes after Delay), garbage (binary instead of
 	// an answer), flood (10 MB instead of one), death (the program dies in the middle of its answer), ignore (a setter
-	// answers well and changes nothing) or cut (the last character of the answer is missing). Commands that meet another
-	// name fail.
+	// reports success and changes nothing) or cut (the last character of the answer is missing). With any other name,
+	// matching commands fail.
 	Kind    string
-	Command string        // hits commands that begin so; "" = every one
+	Command string        // matches commands with this prefix; "" = all
 	Times   int           // 0 = every time
 	Delay   time.Duration // of slow
 }

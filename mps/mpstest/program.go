@@ -67,8 +67,8 @@ func ControlProgram() (code int, ok bool) {
 	return 0, false
 }
 
-// Program returns the running test binary as a control program that plays opts, as far as JSON can carry them;
-// PipeDirectory comes from the environment, as in life. Its TestMain must call ControlProgram.
+// Program returns the running test binary as a control program with these options, passed as JSON; PipeDirectory comes
+// from the environment, as for the real one. TestMain must call ControlProgram.
 func Program(opts Options) (*mps.Program, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -83,7 +83,7 @@ func Program(opts Options) (*mps.Program, error) {
 }
 
 // Socket is an mps.Runner that talks to a stand-in daemon process over its socket, without running a program for each
-// command, which takes long on a slow machine. The daemon is the one of the invocation's pipe directory.
+// command, which is slow. The daemon is the one of the invocation's pipe directory.
 type Socket struct{}
 
 // Run plays one run of the control program.
