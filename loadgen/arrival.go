@@ -24,101 +24,74 @@ type Schedule interface {
 	Arrivals(rng *rand.Rand) iter.Seq[time.Duration]
 }
 
-// describe writes a schedule for the run's configuration: "poisson 15/s".
+// schedule is an arrival process of this package.
+type schedule struct {
+	text     string // for the run's configuration: "poisson 15/s"
+	wrong    error  // the reason for which a plan refuses it
+	endless  bool
+	arrivals func(rng *rand.Rand) iter.Seq[time.Duration]
+}
+
+func (s *schedule) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] { return s.arrivals(rng) }
+
 func describe(s Schedule) string {
-	if own, ok := s.(interface{ text() string }); ok {
-		return own.text()
+	if own, ok := s.(*schedule); ok {
+		return own.text
 	}
 	return fmt.Sprint(s)
 }
 
-// Constant is a schedule of evenly spaced arrivals, the first at offset 0.
-type Constant struct {
-	PerS float64 // arrivals per second
+// Constant is the schedule of evenly spaced arrivals, perS each second, the first at offset 0. Rounding never
+// accumulates.
+func Constant(perS float64) Schedule {
+	return process(fmt.Sprintf("constant %v/s", perS), perS, checkRate("per_s", perS),
+		func(_ *rand.Rand, _ float64, k int) float64 { return float64(k) })
 }
 
-// Arrivals yields k/PerS for k = 0, 1, ...; rounding never accumulates.
-func (c Constant) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
-	return arrive(c.check(), c.PerS, func(_ float64, k int) float64 { return float64(k) })
+// Poisson is the schedule with exponential gaps and perS arrivals each second on average, from its first gap on.
+func Poisson(perS float64) Schedule {
+	return process(fmt.Sprintf("poisson %v/s", perS), perS, checkRate("per_s", perS),
+		func(rng *rand.Rand, before float64, _ int) float64 { return before + rng.ExpFloat64() })
 }
 
-func (c Constant) text() string { return fmt.Sprintf("constant %v/s", c.PerS) }
-
-func (c Constant) check() error { return checkRate("per_s", c.PerS) }
-
-// Poisson is a schedule with exponential gaps.
-type Poisson struct {
-	PerS float64 // mean arrivals per second
+// Gamma is the schedule with Gamma-distributed gaps and perS arrivals each second on average. The burstiness is the
+// shape of the distribution, as in vLLM: 1 is Poisson, less is burstier, more is smoother. The gaps' coefficient of
+// variation is 1/sqrt(burstiness).
+func Gamma(perS, burstiness float64) Schedule {
+	return process(fmt.Sprintf("gamma %v/s burstiness %v", perS, burstiness), perS,
+		errors.Join(checkRate("per_s", perS), checkRate("burstiness", burstiness)),
+		func(rng *rand.Rand, before float64, _ int) float64 {
+			return before + distuv.Gamma{Alpha: burstiness, Beta: burstiness, Src: rng}.Rand() // of mean 1
+		})
 }
 
-// Arrivals yields the process from its first gap on.
-func (p Poisson) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
-	return arrive(p.check(), p.PerS, func(before float64, _ int) float64 { return before + rng.ExpFloat64() })
-}
-
-func (p Poisson) text() string { return fmt.Sprintf("poisson %v/s", p.PerS) }
-
-func (p Poisson) check() error { return checkRate("per_s", p.PerS) }
-
-// Gamma is a schedule with Gamma-distributed gaps.
-type Gamma struct {
-	PerS float64 // mean arrivals per second
-	// Burstiness is the shape of the distribution, as in vLLM: 1 is Poisson, less is burstier, more is smoother.
-	// The gaps' coefficient of variation is 1/sqrt(Burstiness).
-	Burstiness float64
-}
-
-// Arrivals yields the process from its first gap on.
-func (g Gamma) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
-	gap := distuv.Gamma{Alpha: g.Burstiness, Beta: g.Burstiness, Src: rng} // of mean 1
-	return arrive(g.check(), g.PerS, func(before float64, _ int) float64 { return before + gap.Rand() })
-}
-
-func (g Gamma) text() string { return fmt.Sprintf("gamma %v/s burstiness %v", g.PerS, g.Burstiness) }
-
-func (g Gamma) check() error {
-	return errors.Join(checkRate("per_s", g.PerS), checkRate("burstiness", g.Burstiness))
-}
-
-// Timestamps is a schedule that replays the arrival times of a trace.
-type Timestamps struct {
-	// Offsets are the arrivals, in non-decreasing order, on the trace's own clock.
-	Offsets []time.Duration
-	// Speed divides the times: 2 replays twice as fast; 0 means 1.
-	Speed float64
-}
-
-// Arrivals yields the times. rng is not used.
-func (t Timestamps) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
-	return func(yield func(time.Duration) bool) {
-		for _, at := range t.Offsets {
-			if t.Speed != 0 {
-				at = time.Duration(float64(at) / t.Speed)
-			}
-			if !yield(at) {
-				return
-			}
-		}
-	}
-}
-
-func (t Timestamps) text() string {
-	return fmt.Sprintf("trace of %d arrivals at speed %v", len(t.Offsets), cmp.Or(t.Speed, 1))
-}
-
-func (t Timestamps) check() error {
+// Timestamps is the schedule that replays the arrival times of a trace, in non-decreasing order on the trace's own
+// clock. speed divides the times: 2 replays twice as fast; 0 means 1.
+func Timestamps(offsets []time.Duration, speed float64) Schedule {
 	var l problem.List
-	l.If(t.Speed < 0 || math.IsNaN(t.Speed) || math.IsInf(t.Speed, 0), "speed",
-		"use a finite factor above 0, or 0 for 1", "%v", t.Speed)
-	for i := 1; i < len(t.Offsets); i++ {
-		if t.Offsets[i] < t.Offsets[i-1] {
-			l.Addf(fmt.Sprintf("offsets[%d]", i), "sort the trace by time", "%v is before its predecessor's %v", t.Offsets[i],
-				t.Offsets[i-1])
+	l.If(speed < 0 || math.IsNaN(speed) || math.IsInf(speed, 0), "speed", "use a finite factor above 0, or 0 for 1", "%v",
+		speed)
+	for i := 1; i < len(offsets); i++ {
+		if offsets[i] < offsets[i-1] {
+			l.Addf(fmt.Sprintf("offsets[%d]", i), "sort the trace by time", "%v is before its predecessor's %v", offsets[i],
+				offsets[i-1])
 			break
 		}
 	}
-	l.If(len(t.Offsets) == 0, "offsets", "give at least one arrival", "none")
-	return l.Err()
+	l.If(len(offsets) == 0, "offsets", "give at least one arrival", "none")
+	text := fmt.Sprintf("trace of %d arrivals at speed %v", len(offsets), cmp.Or(speed, 1))
+	return &schedule{text, l.Err(), false, func(*rand.Rand) iter.Seq[time.Duration] {
+		return func(yield func(time.Duration) bool) {
+			for _, at := range offsets {
+				if speed != 0 {
+					at = time.Duration(float64(at) / speed)
+				}
+				if !yield(at) {
+					return
+				}
+			}
+		}
+	}}
 }
 
 func checkRate(path string, v float64) error {
@@ -128,17 +101,19 @@ func checkRate(path string, v float64) error {
 	return &problem.Problem{Path: path, Message: fmt.Sprintf("%v", v), Remedy: "use a finite value above 0"}
 }
 
-// arrive yields the times at which a process of rate 1 reaches its points, at another rate, where nothing is wrong with
-// it. next gives a point from the one before it and the number of those so far.
-func arrive(wrong error, perS float64, next func(before float64, k int) float64) iter.Seq[time.Duration] {
-	return func(yield func(time.Duration) bool) {
-		point := 0.0
-		for k := 0; wrong == nil; k++ {
-			point = next(point, k)
-			at := point / perS
-			if !(at < float64(math.MaxInt64)/1e9) || !yield(time.Duration(math.Round(at*1e9))) {
-				return
+// process yields the times at which a process of rate 1 reaches its points, at another rate, where nothing is wrong
+// with it. next gives a point from the one before it and the number of those so far.
+func process(text string, perS float64, wrong error, next func(rng *rand.Rand, before float64, k int) float64) Schedule {
+	return &schedule{text, wrong, true, func(rng *rand.Rand) iter.Seq[time.Duration] {
+		return func(yield func(time.Duration) bool) {
+			point := 0.0
+			for k := 0; wrong == nil; k++ {
+				point = next(rng, point, k)
+				at := point / perS
+				if !(at < float64(math.MaxInt64)/1e9) || !yield(time.Duration(math.Round(at*1e9))) {
+					return
+				}
 			}
 		}
-	}
+	}}
 }

@@ -31,10 +31,10 @@ func TestArrivalsExactly(t *testing.T) {
 		s    Schedule
 		want []time.Duration
 	}{
-		{Constant{PerS: 4}, []time.Duration{0, sec / 4, sec / 2, 3 * sec / 4, sec}},
-		{Constant{PerS: 3}, []time.Duration{0, 333333333, 666666667, sec, 1333333333}},
-		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}}, []time.Duration{0, sec, sec, 3 * sec, 9 * sec}},
-		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}, Speed: 2}, []time.Duration{0, sec / 2, sec / 2, 3 * sec / 2, 9 * sec / 2}},
+		{Constant(4), []time.Duration{0, sec / 4, sec / 2, 3 * sec / 4, sec}},
+		{Constant(3), []time.Duration{0, 333333333, 666666667, sec, 1333333333}},
+		{Timestamps([]time.Duration{0, sec, sec, 3 * sec, 9 * sec}, 0), []time.Duration{0, sec, sec, 3 * sec, 9 * sec}},
+		{Timestamps([]time.Duration{0, sec, sec, 3 * sec, 9 * sec}, 2), []time.Duration{0, sec / 2, sec / 2, 3 * sec / 2, 9 * sec / 2}},
 	} {
 		if diff := cmp.Diff(tc.want, take(tc.s, 5, 1)); diff != "" {
 			t.Errorf("%v: -want +got:\n%s", tc.s, diff)
@@ -44,8 +44,8 @@ func TestArrivalsExactly(t *testing.T) {
 
 // TestArrivalsOfNoProcess: parameters that plans refuse yield no arrivals, without an endless loop or a panic.
 func TestArrivalsOfNoProcess(t *testing.T) {
-	for _, s := range []Schedule{Gamma{PerS: 5}, Gamma{PerS: 5, Burstiness: -1}, Gamma{PerS: 5, Burstiness: math.NaN()}, Gamma{Burstiness: 1}, Poisson{}, Poisson{PerS: -1}, Constant{},
-		Constant{PerS: -1}, Constant{PerS: math.Inf(1)}} {
+	for _, s := range []Schedule{Gamma(5, 0), Gamma(5, -1), Gamma(5, math.NaN()), Gamma(0, 1), Poisson(0), Poisson(-1), Constant(0),
+		Constant(-1), Constant(math.Inf(1))} {
 		if got := take(s, 5, 1); len(got) != 0 {
 			t.Errorf("%v arrives at %v", s, got)
 		}
@@ -55,7 +55,7 @@ func TestArrivalsOfNoProcess(t *testing.T) {
 func TestConstantNeverDrifts(t *testing.T) {
 	var last time.Duration
 	n := 0
-	for last = range (Constant{PerS: 997}).Arrivals(nil) {
+	for last = range Constant(997).Arrivals(nil) {
 		if n == 997*3600 {
 			break
 		}
@@ -73,8 +73,8 @@ func TestArrivalProcesses(t *testing.T) {
 		s  Schedule
 		cv float64
 	}{
-		{Poisson{PerS: rate}, 1}, {Gamma{PerS: rate, Burstiness: 1}, 1}, {Gamma{PerS: rate, Burstiness: 0.25}, 2},
-		{Gamma{PerS: rate, Burstiness: 4}, 0.5},
+		{Poisson(rate), 1}, {Gamma(rate, 1), 1}, {Gamma(rate, 0.25), 2},
+		{Gamma(rate, 4), 0.5},
 	} {
 		at := take(tc.s, n, 7)
 		if diff := cmp.Diff(at[:100], take(tc.s, 100, 7)); diff != "" {
@@ -107,10 +107,10 @@ func TestBadPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ok()
-	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: OfferedLoad{Schedule: Constant{}, Concurrency: 2}, MaxTokens: -1, API: "chatt", Usage: "all",
+	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: OfferedLoad{Schedule: Constant(0), Concurrency: 2}, MaxTokens: -1, API: "chatt", Usage: "all",
 		Endpoints: []Endpoint{{URL: "host:80"}, {URL: "http://u:pw@h"}, {URL: "http://"}}, SLO: RequestSLO{TTFT: -1}})
 	p.Tenants = append(p.Tenants, Tenant{Name: "c", Prompts: Texts("x"), Load: OfferedLoad{Concurrency: 3}, Endpoints: []Endpoint{{URL: "https://h"}}})
-	p.Tenants = append(p.Tenants, Tenant{Name: "d", Prompts: Texts("x"), Load: OfferedLoad{Schedule: &Poisson{PerS: 1}}})
+	p.Tenants = append(p.Tenants, Tenant{Name: "d", Prompts: Texts("x"), Load: OfferedLoad{Schedule: Poisson(1)}})
 	p.Window = Window{From: 2, To: 1}
 	p.Duration = -1
 	err := p.Validate()
@@ -136,8 +136,8 @@ func TestBadPlans(t *testing.T) {
 		t.Error(err)
 	}
 	for _, s := range []Schedule{
-		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1},
-		Timestamps{}, Timestamps{Offsets: []time.Duration{2, 1}}, Timestamps{Offsets: []time.Duration{1}, Speed: -1},
+		Constant(0), Poisson(math.NaN()), Gamma(1, 0),
+		Timestamps(nil, 0), Timestamps([]time.Duration{2, 1}, 0), Timestamps([]time.Duration{1}, -1),
 	} {
 		p := ok()
 		p.Tenants[0].Load = OfferedLoad{Schedule: s}
@@ -165,7 +165,7 @@ func TestAPIPath(t *testing.T) {
 
 // BenchmarkArrivals makes 1000 arrivals an operation.
 func BenchmarkArrivals(b *testing.B) {
-	for _, s := range []Schedule{Constant{PerS: 1000}, Poisson{PerS: 1000}, Gamma{PerS: 1000, Burstiness: 0.5}} {
+	for _, s := range []Schedule{Constant(1000), Poisson(1000), Gamma(1000, 0.5)} {
 		b.Run(describe(s), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

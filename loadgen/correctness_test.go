@@ -140,7 +140,7 @@ func TestCoordinatedOmission(t *testing.T) {
 	res, _ := bubble(t, script, func(p *loadgen.LoadPlan, so *loadgentest.Options, _ *loadgen.Options) {
 		so.Slots = 20
 		p.Tenants[0].Requests = 450
-		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 15}}
+		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant(15)}
 	})
 	m := &res.Summary.Measures
 	if m.TTFT.P99 < 5000 {

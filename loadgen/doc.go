@@ -9,7 +9,7 @@
 //			Name: "chat", Model: "llama", MaxTokens: 128,
 //			Endpoints: []loadgen.Endpoint{{URL: "http://localhost:8000"}},
 //			Prompts:   loadgen.Texts("Why is the sky blue?"),
-//			Load:      loadgen.OfferedLoad{Schedule: loadgen.Poisson{PerS: 5}},
+//			Load:      loadgen.OfferedLoad{Schedule: loadgen.Poisson(5)},
 //			SLO:       loadgen.RequestSLO{TTFT: 500 * time.Millisecond},
 //		}},
 //	}, loadgen.Options{Dir: "runs/chat"})

@@ -147,7 +147,7 @@ func TestSchedules(t *testing.T) {
 		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, so *loadgentest.Options, _ *loadgen.Options) {
 			so.Slots = 1
 			p.Tenants[0].Requests = 4
-			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 10}}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant(10)}
 		})
 		for i, r := range res.Records {
 			must(t, "ttft", r.TTFT, 300*ms+time.Duration(i)*200*ms)
@@ -192,7 +192,7 @@ func TestSchedules(t *testing.T) {
 	t.Run("duration ends the offering, drain the requests in flight", func(t *testing.T) {
 		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 50 * ms, Tokens: 10}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 0
-			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 10}}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant(10)}
 			p.Duration, p.Drain = time.Second, 220*ms
 		})
 		// Arrivals at 0 .. 0.9 s, each takes 0.5 s; requests that started after 0.62 s are cut.

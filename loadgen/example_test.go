@@ -61,7 +61,7 @@ func ExampleRun_failures() {
 
 // A schedule is a pure function of its seed.
 func ExamplePoisson() {
-	for at := range (loadgen.Poisson{PerS: 4}).Arrivals(rand.New(rand.NewPCG(1, 2))) {
+	for at := range loadgen.Poisson(4).Arrivals(rand.New(rand.NewPCG(1, 2))) {
 		if at > 2*time.Second {
 			break
 		}

@@ -126,8 +126,8 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 }
 
 func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Duration) {
-	if c, ok := t.Load.Schedule.(interface{ check() error }); ok {
-		l.AddErr(path+".schedule", c.check())
+	if s, ok := t.Load.Schedule.(*schedule); ok {
+		l.AddErr(path+".schedule", s.wrong)
 	}
 	switch ld := t.Load; {
 	case ld.Schedule == nil && ld.Concurrency == 0:
@@ -147,11 +147,8 @@ func (t *Tenant) endless() bool {
 	if _, cycle := t.Prompts.(*promptCycle); !cycle {
 		return false
 	}
-	switch t.Load.Schedule.(type) {
-	case nil, Constant, *Constant, Poisson, *Poisson, Gamma, *Gamma:
-		return true
-	}
-	return false
+	s, own := t.Load.Schedule.(*schedule)
+	return t.Load.Schedule == nil || own && s.endless
 }
 
 func (e *Endpoint) check(l *problem.List, path string) {

@@ -37,7 +37,7 @@ func TestBurstOfLongPrompts(t *testing.T) {
 	}
 	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 10 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 		p.Tenants[0].Requests, p.Tenants[0].Prompts = len(at), &slowSource{of: len(at), err: io.EOF}
-		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Timestamps{Offsets: at}}
+		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Timestamps(at, 0)}
 	})
 	if h := res.Summary.ClientHealth; res.Summary.Counts.OK != 60 || h.SendLag.Max != 0 || res.Summary.ScheduleDelay.Max != 0 {
 		t.Errorf("%d ok, send lag %+v", res.Summary.Counts.OK, h.SendLag)
@@ -57,7 +57,7 @@ func TestPromptsThatEnd(t *testing.T) {
 	for _, end := range []error{io.EOF, boom} {
 		srv := serve(t, loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{Tokens: 1})})
 		plan := planFor(loadgen.Endpoint{URL: srv.URL}, 0)
-		plan.Tenants[0].Prompts, plan.Tenants[0].Load = &slowSource{of: 7, err: end}, loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 100}}
+		plan.Tenants[0].Prompts, plan.Tenants[0].Load = &slowSource{of: 7, err: end}, loadgen.OfferedLoad{Schedule: loadgen.Constant(100)}
 		res, err := loadgen.Run(t.Context(), plan, loadgen.Options{})
 		if res == nil || res.Summary.Counts.OK != 7 || errors.Is(err, boom) != (end == boom) {
 			t.Errorf("%v, %v", res, err)

@@ -30,15 +30,15 @@ func offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, er
 	h := fnv.New64a()
 	fmt.Fprint(h, name, "/", run) // a hash's Write never fails
 	around := max(0, int(load.OutputSpread*float64(load.Output)))
-	lengths := make(prompt.Empirical, 0, 2*around+1)
+	lengths := make([]int, 0, 2*around+1)
 	for n := load.Output - around; n <= load.Output+around; n++ {
 		lengths = append(lengths, n)
 	}
-	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt),
-		Output: lengths, Seed: seed ^ h.Sum64(), IgnoreEOS: true})
+	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{
+		Input: prompt.Lengths{Fixed: load.Prompt}, Output: prompt.Lengths{Empirical: lengths}, Seed: seed ^ h.Sum64(), IgnoreEOS: true})
 	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.OfferedLoad{Concurrency: load.Concurrency}}
 	if !load.Closed() {
-		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}
+		t.Load.Schedule = loadgen.Poisson(load.Rate)
 	}
 	return t, err
 }

@@ -49,7 +49,7 @@ func ExampleRead() {
 // Made-up prompts of given lengths, with a system prompt shared by a third of the requests each.
 func ExampleNewSynthetic() {
 	source, err := prompt.NewSynthetic(prompt.SyntheticOptions{
-		Input: prompt.LogNormal{Median: 5, Sigma: 0.5, Max: 20}, Output: prompt.Fixed(64),
+		Input: prompt.Lengths{LogNormal: &prompt.LogNormal{Median: 5, Sigma: 0.5, Max: 20}}, Output: prompt.Lengths{Fixed: 64},
 		Prefix: prompt.SharedPrefix{Groups: 3, Tokens: 4}, Seed: 1,
 	})
 	if err != nil {
@@ -60,11 +60,11 @@ func ExampleNewSynthetic() {
 		p, err := source.Next()
 		fmt.Println(p.PromptTokens, p.MaxTokens, p.Text, err)
 	}
-	_, err = prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(0)})
+	_, err = prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Lengths{Fixed: -1}})
 	fmt.Println(err)
 	// Output:
 	// 10 64 old their much people how to those most get did <nil>
 	// 10 64 now did through came day great has off get not <nil>
-	// loadgen: invalid synthetic prompts: input.length: is 0 (use 1 to 100000000 tokens)
-	// output: missing (set it, e.g. to prompt.Fixed(128))
+	// loadgen: invalid synthetic prompts: input.length: is -1 (use 1 to 100000000 tokens)
+	// output: 0 of them (set exactly one of fixed, log_normal and empirical)
 }

@@ -112,7 +112,7 @@ func FuzzReadPrompts(f *testing.F) {
 
 func TestSyntheticIsDeterministic(t *testing.T) {
 	opts := SyntheticOptions{
-		Input: LogNormal{Median: 40, Sigma: 0.3, Min: 10, Max: 80}, Output: LogNormal{Median: 20, Sigma: 1, Max: 100},
+		Input: Lengths{LogNormal: &LogNormal{Median: 40, Sigma: 0.3, Min: 10, Max: 80}}, Output: Lengths{LogNormal: &LogNormal{Median: 20, Sigma: 1, Max: 100}},
 		Prefix: SharedPrefix{Groups: 3, Tokens: 50, Zipf: 1}, Seed: 4,
 	}
 	draw := func() []loadgen.Prompt {
@@ -151,9 +151,9 @@ func TestSyntheticIsDeterministic(t *testing.T) {
 
 func TestNewSyntheticNamesEveryProblem(t *testing.T) {
 	_, err := NewSynthetic(SyntheticOptions{
-		Input: LogNormal{Median: -1, Sigma: -2, Min: 5, Max: 3}, Prefix: SharedPrefix{Groups: 2, Zipf: -1},
+		Input: Lengths{LogNormal: &LogNormal{Median: -1, Sigma: -2, Min: 5, Max: 3}}, Prefix: SharedPrefix{Groups: 2, Zipf: -1},
 	})
-	for _, want := range []string{"input.median", "input.sigma", "input.max", "output: missing", "prefix:", "prefix.zipf"} {
+	for _, want := range []string{"input.median", "input.sigma", "input.max", "output: 0 of them", "prefix:", "prefix.zipf"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}

@@ -70,16 +70,8 @@ type synthetic struct {
 // and on n. The source is safe for concurrent use.
 func NewSynthetic(opts SyntheticOptions) (loadgen.PromptSource, error) {
 	var l problem.List
-	for _, d := range []struct {
-		path    string
-		lengths Lengths
-	}{{"input", opts.Input}, {"output", opts.Output}} {
-		if d.lengths == nil {
-			l.Addf(d.path, "set it, e.g. to prompt.Fixed(128)", "missing")
-		} else if c, ok := d.lengths.(interface{ check() error }); ok {
-			l.AddErr(d.path, c.check())
-		}
-	}
+	opts.Input.check(&l, "input")
+	opts.Output.check(&l, "output")
 	p := &opts.Prefix
 	l.If(p.Groups < 0 || p.Tokens < 0 || p.Groups > maxTraceTokens || p.Tokens > maxTraceTokens, "prefix",
 		fmt.Sprintf("use 0 to %d", maxTraceTokens), "%d groups of %d tokens", p.Groups, p.Tokens)
@@ -119,8 +111,8 @@ func (s *synthetic) Next() (loadgen.Prompt, error) {
 		}
 		b.WriteString(s.prefixes[g])
 	}
-	tokens := s.opts.Input.Draw(rng)
-	p.MaxTokens, p.PromptTokens = s.opts.Output.Draw(rng), s.opts.Prefix.Tokens+tokens
+	tokens := s.opts.Input.draw(rng)
+	p.MaxTokens, p.PromptTokens = s.opts.Output.draw(rng), s.opts.Prefix.Tokens+tokens
 	if s.opts.IgnoreEOS {
 		p.Body = map[string]any{"ignore_eos": true}
 	}
@@ -129,19 +121,13 @@ func (s *synthetic) Next() (loadgen.Prompt, error) {
 	return p, nil
 }
 
-// Lengths is a distribution of lengths in tokens.
-type Lengths interface {
-	// Draw returns a length of at least 1.
-	Draw(rng *rand.Rand) int
+// Lengths is a distribution of lengths in tokens: exactly one of its fields.
+type Lengths struct {
+	Fixed     int        `yaml:"fixed"`
+	LogNormal *LogNormal `yaml:"log_normal"`
+	// Empirical lists observed lengths, each as likely as the others.
+	Empirical []int `yaml:"empirical"`
 }
-
-// Fixed is one length.
-type Fixed int
-
-// Draw returns the length.
-func (f Fixed) Draw(*rand.Rand) int { return int(f) }
-
-func (f Fixed) check() error { return checkLength("length", float64(f)) }
 
 // LogNormal is a log-normal distribution, drawn again while outside of its
 // bounds: the shape that lengths of real prompts and answers mostly have.
@@ -153,35 +139,39 @@ type LogNormal struct {
 	Max   int     `yaml:"max"` // 0 means no bound
 }
 
-// Draw returns a length.
-func (n LogNormal) Draw(rng *rand.Rand) int {
-	return within(n.Min, n.Max, func() float64 { return n.Median * math.Exp(n.Sigma*rng.NormFloat64()) })
+func (d *Lengths) draw(rng *rand.Rand) int {
+	switch n := d.LogNormal; {
+	case n != nil:
+		return within(n.Min, n.Max, func() float64 { return n.Median * math.Exp(n.Sigma*rng.NormFloat64()) })
+	case d.Empirical != nil:
+		return d.Empirical[rng.IntN(len(d.Empirical))]
+	}
+	return d.Fixed
 }
 
-func (n LogNormal) check() error {
-	var l problem.List
-	l.AddErr("", checkLength("median", n.Median))
-	l.If(!(n.Sigma >= 0) || math.IsInf(n.Sigma, 0), "sigma", "use a finite value of 0 or more", "is %v", n.Sigma)
-	l.If(n.Min < 0 || n.Max < 0 || n.Max != 0 && n.Max < max(n.Min, 1), "max", "use 0 <= min <= max", "bounds %d to %d",
-		n.Min, n.Max)
-	return l.Err()
-}
-
-// Empirical draws one of the observed lengths, each as likely as the others.
-type Empirical []int
-
-// Draw returns a length.
-func (e Empirical) Draw(rng *rand.Rand) int { return e[rng.IntN(len(e))] }
-
-func (e Empirical) check() error {
-	var l problem.List
-	l.If(len(e) == 0, "", "give the observed lengths", "no lengths")
-	for i, v := range e {
-		if err := checkLength(fmt.Sprintf("[%d]", i), float64(v)); err != nil && l.Len() < problem.Enough {
-			l.AddErr("", err)
+func (d *Lengths) check(l *problem.List, path string) {
+	given := 0
+	for _, is := range []bool{d.Fixed != 0, d.LogNormal != nil, d.Empirical != nil} {
+		if is {
+			given++
 		}
 	}
-	return l.Err()
+	l.If(given != 1, path, "set exactly one of fixed, log_normal and empirical", "%d of them", given)
+	if d.Fixed != 0 {
+		checkLength(l, path+".length", float64(d.Fixed))
+	}
+	if n := d.LogNormal; n != nil {
+		checkLength(l, path+".median", n.Median)
+		l.If(!(n.Sigma >= 0) || math.IsInf(n.Sigma, 0), path+".sigma", "use a finite value of 0 or more", "is %v", n.Sigma)
+		l.If(n.Min < 0 || n.Max < 0 || n.Max != 0 && n.Max < max(n.Min, 1), path+".max", "use 0 <= min <= max",
+			"bounds %d to %d", n.Min, n.Max)
+	}
+	l.If(d.Empirical != nil && len(d.Empirical) == 0, path, "give the observed lengths", "no lengths")
+	for i, v := range d.Empirical {
+		if l.Len() < problem.Enough {
+			checkLength(l, fmt.Sprintf("%s[%d]", path, i), float64(v))
+		}
+	}
 }
 
 // redraws bounds within: a distribution is clamped instead where its bounds cut nearly everything off.
@@ -199,10 +189,6 @@ func within(lo, hi int, draw func() float64) int {
 	return int(min(max(v, float64(lo)), float64(hi)))
 }
 
-func checkLength(path string, v float64) error {
-	if v >= 1 && v <= maxTraceTokens {
-		return nil
-	}
-	return &problem.Problem{Path: path, Message: fmt.Sprintf("is %v", v),
-		Remedy: fmt.Sprintf("use 1 to %d tokens", maxTraceTokens)}
+func checkLength(l *problem.List, path string, v float64) {
+	l.If(!(v >= 1 && v <= maxTraceTokens), path, fmt.Sprintf("use 1 to %d tokens", maxTraceTokens), "is %v", v)
 }

@@ -144,12 +144,12 @@ func (t *Trace) Slice(from, to time.Duration) *Trace {
 }
 
 // Schedule returns the trace's arrivals; speed 2 replays twice as fast, 0 means 1.
-func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
-	s := loadgen.Timestamps{Offsets: make([]time.Duration, len(t.Requests)), Speed: speed}
+func (t *Trace) Schedule(speed float64) loadgen.Schedule {
+	offsets := make([]time.Duration, len(t.Requests))
 	for i, r := range t.Requests {
-		s.Offsets[i] = r.At
+		offsets[i] = r.At
 	}
-	return s
+	return loadgen.Timestamps(offsets, speed)
 }
 
 // traceSource serves Trace.Prompts.

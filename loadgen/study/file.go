@@ -80,16 +80,9 @@ type Trace struct {
 
 // Synthetic are prompts of random words.
 type Synthetic struct {
-	Input  Lengths             `yaml:"input,required"`
-	Output Lengths             `yaml:"output,required"`
+	Input  prompt.Lengths      `yaml:"input,required"`
+	Output prompt.Lengths      `yaml:"output,required"`
 	Prefix prompt.SharedPrefix `yaml:"prefix"`
-}
-
-// Lengths is exactly one of its fields.
-type Lengths struct {
-	Fixed     int               `yaml:"fixed"`
-	LogNormal *prompt.LogNormal `yaml:"log_normal"`
-	Empirical []int             `yaml:"empirical"`
 }
 
 // FileOptions resolve a plan's names.
@@ -239,11 +232,11 @@ func (t *Tenant) load() loadgen.OfferedLoad {
 	case t.Concurrency != 0:
 		return loadgen.OfferedLoad{Concurrency: t.Concurrency, ThinkTime: t.Think, Ramp: t.Ramp}
 	case t.Arrivals == "poisson":
-		return loadgen.OfferedLoad{Schedule: loadgen.Poisson{PerS: t.Rate}}
+		return loadgen.OfferedLoad{Schedule: loadgen.Poisson(t.Rate)}
 	case t.Arrivals == "gamma":
-		return loadgen.OfferedLoad{Schedule: loadgen.Gamma{PerS: t.Rate, Burstiness: t.Burstiness}}
+		return loadgen.OfferedLoad{Schedule: loadgen.Gamma(t.Rate, t.Burstiness)}
 	}
-	return loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: t.Rate}}
+	return loadgen.OfferedLoad{Schedule: loadgen.Constant(t.Rate)}
 }
 
 func (t *Tenant) source(seed uint64) (loadgen.PromptSource, error) {
@@ -350,24 +343,8 @@ func (t *Tenant) readPrompts(opts FileOptions) (prompts []loadgen.Prompt, err er
 }
 
 func (s *Synthetic) options(l *problem.List, path string, seed uint64) *prompt.SyntheticOptions {
-	o := &prompt.SyntheticOptions{Input: s.Input.lengths(l, path+".input"), Output: s.Output.lengths(l, path+".output"),
-		Prefix: s.Prefix, Seed: seed}
-	if l.Len() == 0 {
-		_, err := prompt.NewSynthetic(*o)
-		l.AddErr(path, err)
-	}
+	o := &prompt.SyntheticOptions{Input: s.Input, Output: s.Output, Prefix: s.Prefix, Seed: seed}
+	_, err := prompt.NewSynthetic(*o)
+	l.AddErr(path, err)
 	return o
-}
-
-func (p *Lengths) lengths(l *problem.List, path string) prompt.Lengths {
-	if n := count(p.Fixed != 0, p.LogNormal != nil, p.Empirical != nil); n != 1 {
-		l.Addf(path, "set exactly one of fixed, log_normal and empirical", "%d of them", n)
-	}
-	switch {
-	case p.LogNormal != nil:
-		return *p.LogNormal
-	case p.Empirical != nil:
-		return prompt.Empirical(p.Empirical)
-	}
-	return prompt.Fixed(p.Fixed)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/prompt"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
@@ -149,7 +150,7 @@ func (c *Flags) Apply() error {
 	bad(c.names["search"] && len(c.search) != 2, "-search: is %v (write LOW,HIGH, e.g. 1,50)", c.search)
 	bad(c.randomIn < 1 || c.randomOut < 1, "-random-input-len, -random-output-len: use 1 or more")
 	if c.names["random-input-len"] || c.names["random-output-len"] {
-		in, out := Lengths{Fixed: c.randomIn}, Lengths{Fixed: c.randomOut}
+		in, out := prompt.Lengths{Fixed: c.randomIn}, prompt.Lengths{Fixed: c.randomOut}
 		t.Synthetic = &Synthetic{Input: in, Output: out}
 	}
 	if c.trace.File != "" {

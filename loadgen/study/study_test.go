@@ -78,7 +78,7 @@ func TestDisturbedRuns(t *testing.T) {
 		if err := run.undisturbed(t.Context(), "part", func() (loadgen.LoadPlan, error) {
 			plans++
 			return loadgen.LoadPlan{Tenants: []loadgen.Tenant{{Name: "t", Endpoints: []loadgen.Endpoint{{URL: url}}, Prompts: loadgen.Texts("x"), Requests: 5,
-				Load: loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 100}}}}}, nil
+				Load: loadgen.OfferedLoad{Schedule: loadgen.Constant(100)}}}}, nil
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -127,7 +127,7 @@ func perfOurs(l perfLoad) error {
 		Load: loadgen.OfferedLoad{Concurrency: l.Streams, Ramp: l.Ramp},
 	}
 	if l.PerS > 0 {
-		t.Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: l.PerS}}
+		t.Load = loadgen.OfferedLoad{Schedule: loadgen.Constant(l.PerS)}
 	}
 	// The whole run counts, ramp included, as it does for the yardstick.
 	res, err := loadgen.Run(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{t}, Window: loadgen.Window{From: 1}}, loadgen.Options{Dir: filepath.Join(dir, "run")})

@@ -31,14 +31,14 @@ var runs = map[string]struct {
 	"thinking users": {script: growing,
 		load: loadgen.OfferedLoad{Concurrency: 3, ThinkTime: 300 * ms, Ramp: 90 * ms}},
 	"constant rate": {script: growing, slots: 3,
-		load: loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 7}}},
-	"poisson": {script: growing, slots: 5, load: loadgen.OfferedLoad{Schedule: loadgen.Poisson{PerS: 5}}},
+		load: loadgen.OfferedLoad{Schedule: loadgen.Constant(7)}},
+	"poisson": {script: growing, slots: 5, load: loadgen.OfferedLoad{Schedule: loadgen.Poisson(5)}},
 	"events of two tokens, no usage": {script: loadgentest.Always(loadgentest.Reply{TTFT: 30 * ms, Interval: 9 * ms,
 		PerEvent: 2, SeparateFinish: true}), load: loadgen.OfferedLoad{Concurrency: 2, Ramp: 7 * ms}},
 	"faults": {script: faulty, load: loadgen.OfferedLoad{Concurrency: 1}},
 	"retries": {script: faulty, load: loadgen.OfferedLoad{Concurrency: 1},
 		edit: func(t *loadgen.Tenant) { t.Retries = 2 }},
-	"objectives": {script: growing, slots: 2, load: loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 3}},
+	"objectives": {script: growing, slots: 2, load: loadgen.OfferedLoad{Schedule: loadgen.Constant(3)},
 		edit: func(t *loadgen.Tenant) { t.SLO = loadgen.RequestSLO{TTFT: 120 * ms, TPOT: 15 * ms} }},
 }
 
