@@ -144,15 +144,14 @@ func zooMix(requests []Request) (typical []Typical) {
 	return typical
 }
 
-func cotenant(tb testing.TB, typical []Typical) *Cotenant {
+func cotenant(tb testing.TB, typical []Typical) *lookAhead {
 	tb.Helper()
-	p := must.Get(NewCotenant(typical))(tb)
-	return p
+	return must.Get(NewCotenant(typical))(tb).(*lookAhead)
 }
 
 func policies(tb testing.TB) []Policy {
 	_, requests := zoo()
-	return []Policy{BestFit{}, cotenant(tb, zooMix(requests))}
+	return []Policy{BestFit, cotenant(tb, zooMix(requests))}
 }
 
 var named int

@@ -70,7 +70,7 @@ func (b *bin) key() uint64 {
 }
 
 // afterRuns returns the mean free thousandths after the runs, over all horizons.
-func (p *Cotenant) afterRuns(b *bin) float64 {
+func (p *lookAhead) afterRuns(b *bin) float64 {
 	sum := int64(0)
 	for i := range p.runs {
 		sum += p.run(*b, &p.runs[i])
@@ -122,7 +122,7 @@ func leastOf(a, b uint64) uint64 {
 
 // run places the requests of one run on b, each on the fullest GPUs with enough room,
 // and returns the sum of the free thousandths at the horizons.
-func (p *Cotenant) run(b bin, r *run) int64 {
+func (p *lookAhead) run(b bin, r *run) int64 {
 	sum, at := int64(0), 0
 	free := guards | pack(b.most(), b.cpu, sharing.Bytes(b.memory))
 	for _, end := range horizons {
@@ -197,7 +197,7 @@ func (b *bin) fill(i int, milli int32, memory sharing.Bytes) {
 
 // byKind is the expected free part that a kind leaves which comes by itself, as often as it fits. CPU-only kinds leave
 // nothing to be counted.
-func (p *Cotenant) byKind(b *bin) float64 {
+func (p *lookAhead) byKind(b *bin) float64 {
 	sum := 0.0
 	most := b.most()
 	for i := range p.mix.kinds {

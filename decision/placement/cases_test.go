@@ -25,7 +25,7 @@ import (
 func fill(t *testing.T, n layout.Node, r Request) (placed int, last error) {
 	t.Helper()
 	c := cluster(t, n)
-	p := NewPlacer(NewScorer(BestFit{}, nil))
+	p := NewPlacer(NewScorer(BestFit, nil))
 	for {
 		next, _, err := p.Place(c, fresh(r))
 		if err != nil {
@@ -211,7 +211,7 @@ func TestZeroValues(t *testing.T) {
 				for _, together := range []int{0, 8} {
 					g := must.Get(filter.NewTarget(filter.GPUKind{Name: "p", GPU: h100, Together: together}))(t)
 					d := &filter.Demand{Kind: "batch", Replicas: 1, GPUs: 1, Processes: processes, Memory: filter.MemoryNeed{Total: 4 << 30}, Busy: .1, BusyBasis: filter.BusyStated, SaturatedFrom: saturated}
-					scorer := NewScorer(BestFit{}, nil)
+					scorer := NewScorer(BestFit, nil)
 					scorer.Targets = map[string]*filter.Target{"p": g}
 					n := nodeOf("n", "p", g, 8, m)
 					if f := scorer.Filter(cluster(t, n).At(0), RequestOf("r", nil, d, m, "")); f.Verdict != filter.VerdictPass {

@@ -3,7 +3,7 @@
 // Package placement places one request after another on a layout: nodes whose GPUs are already shared. It is the part
 // of Cotenant that other schedulers embed.
 //
-//	scorer := placement.NewScorer(placement.BestFit{}, nil)
+//	scorer := placement.NewScorer(placement.BestFit, nil)
 //	placer := placement.NewPlacer(scorer)
 //	offer, ok := placer.Best(cluster, request) // the best by scorer.Filter and scorer.Score
 //	cluster, placed, err := scorer.Assign(cluster, request, offer)
@@ -19,9 +19,9 @@
 // A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never co-located
 // on a shared GPU. Memory and compute of a GPU are separate: a request takes the amounts that it states.
 //
-// Policies: [Cotenant] is the one to use where the typical requests are known; [BestFit] needs nothing. With a
+// Policies: that of [NewCotenant] is the one to use where the typical requests are known; [BestFit] needs nothing. With a
 // [Forecaster], scores of either are lower by the work that neighbours are predicted to lose. Predictions come from
-// [Models] for workloads with a solo measurement, and are unknown, not zero, elsewhere.
+// [NewModels] for workloads with a solo measurement, and are unknown, not zero, elsewhere.
 //
 // Everything is deterministic: equal layouts, requests and policies give equal placements, whatever else runs at the
 // same time. Layouts, policies and scorers are safe for concurrent use, a Placer is not. Nothing here does I/O or

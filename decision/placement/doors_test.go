@@ -130,7 +130,7 @@ func TestBothDoors(t *testing.T) {
 
 		r := replica(w, m, profile)
 		c2, _ := layout.Observe([]layout.Node{n})
-		scorer := NewScorer(BestFit{}, nil)
+		scorer := NewScorer(BestFit, nil)
 		scorer.Targets = map[string]*filter.Target{"pool": p.Target()}
 		second := scorer.Filter(c2.At(0), r)
 		if _, again := scorer.Score(c2.At(0), r); again != second {
@@ -228,7 +228,7 @@ func TestWhatDecidePlaces(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		for i := range r.Pools {
-			d := door{Result: r, fleet: f, pool: &r.Pools[i], scorer: NewScorer(BestFit{}, nil), t: t}
+			d := door{Result: r, fleet: f, pool: &r.Pools[i], scorer: NewScorer(BestFit, nil), t: t}
 			p := must.Get(score.CompilePool(&f.Pools[slices.IndexFunc(f.Pools, func(p decision.Pool) bool { return p.Name == d.pool.Pool })]))(t)
 			d.target = p.Target()
 			d.scorer.Targets = map[string]*filter.Target{d.pool.Pool: d.target}

@@ -140,17 +140,17 @@ func TestInterference(t *testing.T) {
 	c := cluster(t, with(on("a", d), request("hog", 500), 0), with(on("b", d), request("quiet", 400), 0))
 	pred := pairs{"hog": 2, "quiet": 1.1, "new": 1.25}
 	r := request("new", 500)
-	o, _ := NewScorer(BestFit{}, pred).Score(c.At(0), &r)
+	o, _ := NewScorer(BestFit, pred).Score(c.At(0), &r)
 	// The newcomer loses 500*(1-1/2), the hog 500*(1-1/1.25).
-	plain, _ := NewScorer(BestFit{}, nil).Score(c.At(0), &r)
+	plain, _ := NewScorer(BestFit, nil).Score(c.At(0), &r)
 	if got, want := plain.Score-o.Score, 250.0+100; math.Abs(got-want) > 1e-9 || o.Slowdown != optional.Of(2.0) {
 		t.Errorf("lost %v, want %v; slowdown %v", got, want, o.Slowdown)
 	}
-	_, p, err := NewPlacer(NewScorer(BestFit{}, pred)).Place(c, &r)
+	_, p, err := NewPlacer(NewScorer(BestFit, pred)).Place(c, &r)
 	if err != nil || p.Node != "b" {
 		t.Errorf("%v, %v: want the quiet neighbour", p, err)
 	}
-	if _, p, err := NewPlacer(NewScorer(BestFit{}, nil)).Place(c, &r); err != nil || p.Node != "a" {
+	if _, p, err := NewPlacer(NewScorer(BestFit, nil)).Place(c, &r); err != nil || p.Node != "a" {
 		t.Errorf("%v, %v: best-fit takes the fuller node", p, err)
 	}
 }
@@ -160,7 +160,7 @@ func TestUnplaced(t *testing.T) {
 	small := func(name string, cpu int64) layout.Node { n := on(name, d); n.CPUMilli = cpu; return n }
 	c := cluster(t, small("a", 100), small("b", 9_000), small("c", 200))
 	r := &Request{Name: "job", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Models: []string{"A100"}}
-	_, _, err := NewPlacer(NewScorer(BestFit{}, nil)).Place(c, r)
+	_, _, err := NewPlacer(NewScorer(BestFit, nil)).Place(c, r)
 	var e *UnplacedError
 	if !errors.As(err, &e) {
 		t.Fatal(err)
@@ -172,13 +172,13 @@ func TestUnplaced(t *testing.T) {
 	if !strings.Contains(err.Error(), "0 of 3 nodes take job: 2 cpu") {
 		t.Error(err)
 	}
-	if NewScorer(BestFit{}, nil).Unplaced(c, &Request{Name: "small", CPUMilli: 10}) != nil {
+	if NewScorer(BestFit, nil).Unplaced(c, &Request{Name: "small", CPUMilli: 10}) != nil {
 		t.Error("a request that fits is explained away")
 	}
 }
 
 // benchNode is a node with eight partly used GPUs, and a mix of 60 kinds.
-func benchNode(b *testing.B) (*layout.Cluster, *Cotenant, []Request) {
+func benchNode(b *testing.B) (*layout.Cluster, *lookAhead, []Request) {
 	n := layout.Node{Name: "n", CPUMilli: 96_000, Memory: 384 * sharing.GiB}
 	for g := range 8 {
 		n.Devices = append(n.Devices, device(kindA, sharing.MechanismTimeSlicing))
@@ -190,7 +190,7 @@ func benchNode(b *testing.B) (*layout.Cluster, *Cotenant, []Request) {
 // BenchmarkFilter filters a node whose GPUs are all too full.
 func BenchmarkFilter(b *testing.B) {
 	c, _, requests := benchNode(b)
-	scorer := NewScorer(BestFit{}, nil)
+	scorer := NewScorer(BestFit, nil)
 	for name, r := range map[string]*Request{"fits": &requests[3], "full": &requests[0]} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -204,7 +204,7 @@ func BenchmarkFilter(b *testing.B) {
 // BenchmarkScore scores one node for a share of a GPU: every GPU state is tried.
 func BenchmarkScore(b *testing.B) {
 	c, p, requests := benchNode(b)
-	for _, policy := range []Policy{BestFit{}, p} {
+	for _, policy := range []Policy{BestFit, p} {
 		b.Run(policy.Name(), func(b *testing.B) {
 			scorer := NewScorer(policy, nil)
 			b.ReportAllocs()

@@ -21,7 +21,7 @@ func Example() {
 		{Name: "b", CPUMilli: 1_000, Devices: []layout.Device{gpu}},
 	})
 	r := &placement.Request{Name: "notebook", CPUMilli: 2_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}
-	scorer := placement.NewScorer(placement.BestFit{}, nil)
+	scorer := placement.NewScorer(placement.BestFit, nil)
 	for n := range c.Nodes() {
 		if why := scorer.Filter(n, r); why.Verdict != filter.VerdictPass {
 			fmt.Printf("%s: %v, %v\n", n.Name, why.Verdict, why)
@@ -132,7 +132,7 @@ func ExamplePlacer_Group() {
 		{Name: "a", CPUMilli: 10_000, Devices: []layout.Device{gpu}},
 		{Name: "b", CPUMilli: 4_000, Devices: []layout.Device{gpu}},
 	})
-	placer := placement.NewPlacer(placement.NewScorer(placement.BestFit{}, nil))
+	placer := placement.NewPlacer(placement.NewScorer(placement.BestFit, nil))
 	gang := []*placement.Request{{Name: "leader", CPUMilli: 8_000, GPUs: 1, Milli: 1000}, {Name: "worker", CPUMilli: 4_000, GPUs: 1, Milli: 1000}}
 	next, placed, err := placer.Group(c, gang)
 	fmt.Println(placed, err)
@@ -174,7 +174,7 @@ workloads:
 		fmt.Println(err)
 		return
 	}
-	scorer := placement.NewScorer(placement.BestFit{}, nil)
+	scorer := placement.NewScorer(placement.BestFit, nil)
 	scorer.Targets = map[string]*filter.Target{"a100": target}
 	placer := placement.NewPlacer(scorer)
 	chosen, _ := result.Decision("embed").Chosen()

@@ -112,7 +112,7 @@ func TestFilter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := layout.Observe([]layout.Node{c.node})
-			n, scorer := l.At(0), NewScorer(BestFit{}, c.p)
+			n, scorer := l.At(0), NewScorer(BestFit, c.p)
 			c.r.Name = "new"
 			got := scorer.Filter(n, &c.r)
 			if got != c.want {
@@ -151,7 +151,7 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	c := cluster(t, on("a", device(kindA, sharing.MechanismMPS)))
-	p := NewPlacer(NewScorer(BestFit{}, nil))
+	p := NewPlacer(NewScorer(BestFit, nil))
 	if _, _, err := p.Place(c, &bad); !errors.Is(err, ErrInvalid) {
 		t.Errorf("%v", err)
 	}
@@ -188,7 +188,7 @@ func TestSimulateLast(t *testing.T) {
 	for limit, want := range map[float64]filter.Verdict{1.2: filter.VerdictReject, 3: filter.VerdictUnknown} {
 		c := cluster(t, with(on("n", device(kindA, sharing.MechanismMPS)), *limited("a", 2), 0))
 		var o open
-		f := NewScorer(BestFit{}, &o).Filter(c.At(0), limited("b", limit))
+		f := NewScorer(BestFit, &o).Filter(c.At(0), limited("b", limit))
 		if f.Verdict != want || f.Code != codes.Slowdown || (o.simulations > 0) != (want == filter.VerdictUnknown) {
 			t.Errorf("limit %v: %v, %d simulations", limit, f, o.simulations)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Forecaster predicts the slowdown and the latencies of tenants that share one GPU; [Models] is one. It must be
+// Forecaster predicts the slowdown and the latencies of tenants that share one GPU; [NewModels] makes one. It must be
 // deterministic and safe for concurrent use.
 type Forecaster interface {
 	// Predict appends to out a prediction of each tenant of a group, co-located on one GPU of a model (as nodes name it)

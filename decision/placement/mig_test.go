@@ -116,7 +116,7 @@ func TestMIGOnline(t *testing.T) {
 	for name, mix := range migMixes {
 		alone := migOnline(t, mix, 1, 3_000, 0, ahead)
 		nodes8 := migOnline(t, mix, 8, 3_000, 0, ahead)
-		best := migOnline(t, mix, 8, 3_000, 0, func([]Typical) Policy { return BestFit{} })
+		best := migOnline(t, mix, 8, 3_000, 0, func([]Typical) Policy { return BestFit })
 		t.Logf("%s: cotenant with 1 a node %.2f%%, cotenant with 8 %.2f%%, best-fit %.2f%%", name, alone, nodes8, best)
 		if nodes8 < alone-0.3 || nodes8 < best {
 			t.Errorf("%s: alone %.2f%%, together %.2f%%, best-fit %.2f%%", name, alone, nodes8, best)

@@ -21,15 +21,8 @@ type Calibrated struct {
 	Profiles  *profile.Profiles // of isolated workloads; read by NewModels only
 }
 
-// Models predicts the latencies of tenants co-located on one GPU under time-slicing and MPS, by closed forms, and by a
-// simulation where these leave an objective open. Other mechanisms, GPU models that were not calibrated, and groups
-// with a workload that was not measured in isolation are not known.
-//
-// A simulation takes 4 to 45 ms, once for each different group. A scheduler with a deadline wraps a Models in a
-// [Forecaster] of its own that does not simulate: objectives that closed forms leave open are then unknown.
-//
-// Up to 8,192 answers are kept, about 300 bytes a tenant of a group. It is safe for concurrent use.
-type Models struct {
+// models is the Forecaster of NewModels.
+type models struct {
 	workloads map[string]uint16 // its number
 	gpus      map[string]*calibrated
 
@@ -56,11 +49,18 @@ type groupKey struct {
 	tenants   [maxTenantsPredicted]uint16
 }
 
-// NewModels returns the predictions for workloads by the names that requests use. A workload without a profile on a
-// GPU model is no error: it is unknown there. The error is an ErrInvalid that names every problem.
-func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Models, error) {
+// NewModels returns the predictions for workloads by the names that requests use: the latencies of tenants co-located
+// on one GPU under time-slicing and MPS, by closed forms, and by a simulation where these leave an objective open. Other
+// mechanisms, GPU models that were not calibrated, and groups with a workload that was not measured on such a GPU in
+// isolation are not known. The error is an ErrInvalid that names every problem.
+//
+// A simulation takes 4 to 45 ms, once for each different group. A scheduler with a deadline wraps the predictions in a
+// [Forecaster] of its own that does not simulate: objectives that closed forms leave open are then unknown.
+//
+// Up to 8,192 answers are kept, about 300 bytes a tenant of a group. It is safe for concurrent use.
+func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (Forecaster, error) {
 	var l problem.List
-	m := &Models{workloads: map[string]uint16{}, gpus: map[string]*calibrated{},
+	m := &models{workloads: map[string]uint16{}, gpus: map[string]*calibrated{},
 		kept: map[groupKey][]predict.Prediction{}}
 	l.If(len(workloads) > 1<<16-2, "workloads", "", "%d are over the limit of %d", len(workloads), 1<<16-2)
 	names := slices.Sorted(maps.Keys(workloads))
@@ -95,8 +95,7 @@ func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Mo
 	return m, nil
 }
 
-// Predict implements Forecaster.
-func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism, group []string,
+func (m *models) Predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism, group []string,
 	method predict.Method) []*predict.Prediction {
 	key, ok := m.key(gpu, mechanism, group)
 	key.method = method
@@ -116,7 +115,7 @@ func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharin
 }
 
 // key sorts a group; false when one of it can't be predicted.
-func (m *Models) key(gpu string, mechanism sharing.Mechanism, group []string) (groupKey, bool) {
+func (m *models) key(gpu string, mechanism sharing.Mechanism, group []string) (groupKey, bool) {
 	c := m.gpus[gpu]
 	if c == nil || len(group) == 0 || len(group) > maxTenantsPredicted {
 		return groupKey{}, false
@@ -137,7 +136,7 @@ func (m *Models) key(gpu string, mechanism sharing.Mechanism, group []string) (g
 }
 
 // answer predicts for a group, or remembers; nil where it cannot.
-func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, n int) []predict.Prediction {
+func (m *models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, n int) []predict.Prediction {
 	m.mu.RLock()
 	a, ok := m.kept[*key]
 	m.mu.RUnlock()

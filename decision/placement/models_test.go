@@ -37,7 +37,7 @@ func workloads() map[string]profile.ProfileRef {
 
 // Two GPUs with a tenant each: a third goes where it and its neighbour lose
 // least, as predicted from what was measured of each alone.
-func ExampleModels() {
+func ExampleNewModels() {
 	profiles, err := measured()
 	if err != nil {
 		fmt.Println(err)
@@ -61,7 +61,7 @@ func ExampleModels() {
 		fmt.Println(err)
 		return
 	}
-	scorer := placement.NewScorer(placement.BestFit{}, models)
+	scorer := placement.NewScorer(placement.BestFit, models)
 	r := &placement.Request{Name: "another", GPUs: 1, Milli: 400, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}, Workload: named("tags", 0)}
 	for n := range c.Nodes() {
 		o, fit := scorer.Score(n, r)
@@ -77,7 +77,7 @@ func ExampleModels() {
 	// c: pass, it fits
 }
 
-func models(tb testing.TB) *placement.Models {
+func models(tb testing.TB) placement.Forecaster {
 	tb.Helper()
 	ps := must.Get(measured())(tb)
 	m := must.Get(placement.NewModels(workloads(), placement.Calibrated{Model: "H200", Predictor: predict.NewPredictor(), Profiles: ps}))(tb)
@@ -189,7 +189,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	m := models(t)
 	c := beside(t, sharing.MechanismMPS, "new", "rank")
 	r := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{})
-	scorer := placement.NewScorer(placement.BestFit{}, m)
+	scorer := placement.NewScorer(placement.BestFit, m)
 	unknown, _ := scorer.Score(c.At(0), r)
 	known, _ := scorer.Score(c.At(1), r)
 	if unknown.Unpredicted != 2 || !unknown.Slowdown.IsZero() || known.Unpredicted != 0 || known.Slowdown.Or(0) <= 1 || unknown.Score >= known.Score {
@@ -242,7 +242,7 @@ func TestModelsSettle(t *testing.T) {
 					continue
 				}
 				r := request("b", group[1], mech, 300, layout.Objective{TPOTP99: time.Duration(ms * float64(time.Millisecond))})
-				scorer := placement.NewScorer(placement.BestFit{}, m)
+				scorer := placement.NewScorer(placement.BestFit, m)
 				if f := scorer.Filter(c.At(0), r); f.Verdict != want {
 					t.Errorf("%v %v, limit %.3f of %.3f to %.3f: %v %v", mech, group, ms, played.Low, played.High, f.Verdict, f)
 				}

@@ -42,7 +42,7 @@ func TestConsolidate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := cluster(t, c.nodes...)
-			p := NewPlacer(NewScorer(BestFit{}, nil))
+			p := NewPlacer(NewScorer(BestFit, nil))
 			r := share(c.milli)
 			after, moves, placed, err := p.Consolidate(before, &r, c.moves, nil)
 			if c.err {
@@ -75,7 +75,7 @@ func TestOneMove(t *testing.T) {
 		return migOn(t, "h100-80gb-sxm", 32, 0.9, mix, 1, 6_000, 0, moves, policy)
 	}
 	cotenant := func(m []Typical) Policy { return cotenant(t, m) }
-	best := served(0, func([]Typical) Policy { return BestFit{} })
+	best := served(0, func([]Typical) Policy { return BestFit })
 	without, one, two := served(0, cotenant), served(1, cotenant), served(2, cotenant)
 	t.Logf("served: best-fit %.2f%%, cotenant %.2f%%, with one move for a refusal %.2f%%, with two %.2f%%", best, without, one,
 		two)
@@ -98,7 +98,7 @@ func TestExplain(t *testing.T) {
 	r := of("a")
 	r.Name, r.Models, r.Milli = "new", []string{"A100"}, 800
 	var got []string
-	for _, e := range NewScorer(BestFit{}, nil).Explain(c, &r) {
+	for _, e := range NewScorer(BestFit, nil).Explain(c, &r) {
 		got = append(got, e.String())
 	}
 	want := []string{
@@ -114,7 +114,7 @@ func TestExplain(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if e := NewScorer(BestFit{}, nil).Explain(c, &Request{Name: "cpu", CPUMilli: 9000}); !strings.Contains(e[0].String(), "ask for at most 8000m CPU") {
+	if e := NewScorer(BestFit, nil).Explain(c, &Request{Name: "cpu", CPUMilli: 9000}); !strings.Contains(e[0].String(), "ask for at most 8000m CPU") {
 		t.Errorf("%v", e[0])
 	}
 }

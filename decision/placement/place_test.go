@@ -33,7 +33,7 @@ var busyKinds = sync.OnceValue(func() (out []Request) {
 })
 
 // busyMix is the policy that looks ahead with them.
-func busyMix(tb testing.TB) *Cotenant {
+func busyMix(tb testing.TB) *lookAhead {
 	tb.Helper()
 	var typical []Typical
 	for i, r := range busyKinds() {
@@ -98,7 +98,7 @@ func zooOf(t *testing.T, rng *rand.Rand, n int) (*layout.Cluster, []Request) {
 		}
 	}
 	c := cluster(t, nodes...)
-	scorer := NewScorer(BestFit{}, nil)
+	scorer := NewScorer(BestFit, nil)
 	for range 60 * n {
 		r := fresh(requests[rng.IntN(len(requests))])
 		if o, f := scorer.Score(c.At(rng.IntN(c.Len())), r); f.Verdict == filter.VerdictPass {
@@ -151,7 +151,7 @@ func TestIndexMissesNothing(t *testing.T) {
 			}
 			after, passes := c, []int32{}
 			for i := range c.Len() {
-				if n := c.At(i); n != nil && NewScorer(BestFit{}, nil).Filter(n, r).Verdict == filter.VerdictPass {
+				if n := c.At(i); n != nil && NewScorer(BestFit, nil).Filter(n, r).Verdict == filter.VerdictPass {
 					passes = append(passes, int32(i))
 				}
 			}
@@ -177,7 +177,7 @@ func TestIndexMissesNothing(t *testing.T) {
 					refused++
 				} else if next, _, err := p.scorer.Assign(c, r, best); err != nil {
 					t.Fatal(err)
-				} else if policy == (BestFit{}) {
+				} else if policy == BestFit {
 					after = next
 				}
 			}
@@ -204,7 +204,7 @@ func TestIndexMissesNothing(t *testing.T) {
 // TestFullNode holds that a node that is full at a look is refused for the reason of the GPU that is nearest to a fit.
 func TestFullNode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
-	scorer, seen := NewScorer(BestFit{}, nil), map[filter.Code]int{}
+	scorer, seen := NewScorer(BestFit, nil), map[filter.Code]int{}
 	for range 3 {
 		c, requests := zooOf(t, rng, 6)
 		for range 300 {
@@ -249,7 +249,7 @@ func TestBeyondCandidates(t *testing.T) {
 				nodes[i] = with(nodes[i], Request{Name: name, Milli: 100, Workload: tenant(name, trusts...)}, 0)
 			}
 		}
-		o, ok := NewPlacer(NewScorer(BestFit{}, nil)).Best(cluster(t, nodes...), r)
+		o, ok := NewPlacer(NewScorer(BestFit, nil)).Best(cluster(t, nodes...), r)
 		if !ok || o.Node != fmt.Sprint(at) {
 			t.Errorf("node %d takes it: %+v, %v", at, o, ok)
 		}
@@ -275,7 +275,7 @@ func TestAlikeButForNeighbours(t *testing.T) {
 // TestAllow holds that candidates are allowed nodes, and all that there are when they are few.
 func TestAllow(t *testing.T) {
 	c := busy(t, rand.New(rand.NewPCG(1, 2)), 500)
-	p := NewPlacer(NewScorer(BestFit{}, nil))
+	p := NewPlacer(NewScorer(BestFit, nil))
 	for _, every := range []int{1, 3, 50} {
 		first, all := p.Candidates(c, &Request{CPUMilli: 1}, func(i int) bool { return i%every == 0 })
 		if len(all) != 500 || len(first) != min(stage, (499+every)/every) {
@@ -293,7 +293,7 @@ func TestAllow(t *testing.T) {
 // lost is given in parts of the range from the best score to the median.
 func TestStages(t *testing.T) {
 	race.Long(t)
-	for _, policy := range []Policy{busyMix(t), BestFit{}} {
+	for _, policy := range []Policy{busyMix(t), BestFit} {
 		compareStages(t, 300, 100, policy, 1, 0.99, 0.01)
 	}
 }
@@ -333,7 +333,7 @@ func TestMemory(t *testing.T) {
 func TestSamples(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	c := busy(t, rng, wholly+600)
-	scorer := NewScorer(BestFit{}, nil)
+	scorer := NewScorer(BestFit, nil)
 	one, two := NewPlacer(scorer), NewPlacer(scorer)
 	for k := range maxEstimates + 20 {
 		r := newShape(rng)

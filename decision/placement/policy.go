@@ -13,13 +13,14 @@ import (
 // BestFit takes the node with the least CPU and GPUs left, both weighted alike: free CPU in 128 cores and free
 // GPUs in eighths of a node, the largest of the public trace it is compared on, in whole hundredths as Kubernetes
 // scores are. A MIG instance goes to the GPU with the fewest free units. It does not look ahead.
-type BestFit struct{}
+var BestFit Policy = bestFit{}
 
-// Name is "best-fit".
-func (BestFit) Name() string { return "best-fit" }
+type bestFit struct{}
+
+func (bestFit) Name() string { return "best-fit" }
 
 // Score is at most 100, for a node that is left with nothing.
-func (BestFit) Score(o *Option) float64 {
+func (bestFit) Score(o *Option) float64 {
 	if o.Start >= 0 {
 		return 100 - o.Before.GPUs[o.GPUs[0]].free()/10
 	}
@@ -33,19 +34,8 @@ const (
 	bestFitGPUs = 2 * 8_000
 )
 
-// Cotenant puts a request on the node with the least stranded capacity after it, by two estimates in thousandths of a
-// GPU:
-//
-//   - the capacity left free on the node after a run of requests drawn from the mix (Monte Carlo): the mean over 16
-//     runs, after 16, 64, 256 and 512 requests. Unlike the single next request of fragmentation gradient descent (FGD,
-//     USENIX ATC '23) it covers GPUs without CPU for later requests, and remainders that only a rare kind fills.
-//   - half of the capacity left by each kind by itself, as often as it fits, weighted by its frequency. It keeps whole
-//     nodes free for requests of many GPUs.
-//
-// MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are drawn once from a fixed
-// seed, in the mix's proportions. Estimates are kept in a table of fixed size. The numbers were chosen on the openb
-// default trace with four variations of it, so that the policy allocates more than FGD on each of the five.
-type Cotenant struct {
+// lookAhead is the policy of NewCotenant.
+type lookAhead struct {
 	mix  *mix
 	runs [runCount]run
 	memo []memoEntry
@@ -66,21 +56,33 @@ const (
 // horizons are the numbers of requests after which a run is looked at; the last is its end.
 var horizons = [...]int{16, 64, 256, runLength}
 
-// NewCotenant returns the policy for a mix: the typical requests, such as those of the last weeks. Their names and
-// their order do not matter. It draws the runs and sets 1 MiB aside for estimates. The error is an ErrInvalid that
-// names every problem.
-func NewCotenant(typical []Typical) (*Cotenant, error) {
+// NewCotenant returns the policy for a mix, the typical requests, such as those of the last weeks: it puts a request on
+// the node with the least stranded capacity after it, by two estimates in thousandths of a GPU:
+//
+//   - the capacity left free on the node after a run of requests drawn from the mix (Monte Carlo): the mean over 16
+//     runs, after 16, 64, 256 and 512 requests. Unlike the single next request of fragmentation gradient descent (FGD,
+//     USENIX ATC '23) it covers GPUs without CPU for later requests, and remainders that only a rare kind fills.
+//   - half of the capacity left by each kind by itself, as often as it fits, weighted by its frequency. It keeps whole
+//     nodes free for requests of many GPUs.
+//
+// MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are drawn once from a fixed
+// seed, in the mix's proportions. Estimates are kept in a table of fixed size. The numbers were chosen on the openb
+// default trace with four variations of it, so that the policy allocates more than FGD on each of the five.
+//
+// Names and order of the typical requests do not matter. The policy sets 1 MiB aside for estimates. The error is an
+// ErrInvalid that names every problem.
+func NewCotenant(typical []Typical) (Policy, error) {
 	m, err := newMix(typical)
 	if err != nil {
 		return nil, err
 	}
-	p := &Cotenant{mix: m, memo: make([]memoEntry, memoSize)}
+	p := &lookAhead{mix: m, memo: make([]memoEntry, memoSize)}
 	p.draw(m.kinds)
 	return p, nil
 }
 
 // draw fills the runs: all of them together hold each kind in proportion, each run nearly so, in random order.
-func (p *Cotenant) draw(kinds []kind) {
+func (p *lookAhead) draw(kinds []kind) {
 	const total = runCount * runLength
 	at, upTo := 0, kinds[0].weight
 	for i := range total {
@@ -115,17 +117,16 @@ func (p *Cotenant) draw(kinds []kind) {
 	}
 }
 
-// Name is "cotenant".
-func (p *Cotenant) Name() string { return "cotenant" }
+func (p *lookAhead) Name() string { return "cotenant" }
 
 // Score is the decrease of stranded capacity, in thousandths of a GPU, including the capacity that the request itself
 // uses: it is positive where a request fills capacity that would have been stranded.
-func (p *Cotenant) Score(o *Option) float64 {
+func (p *lookAhead) Score(o *Option) float64 {
 	return p.stranded(o.Before) - p.stranded(o.After) - packing(o)
 }
 
 // stranded is the free part of a node's GPUs that is expected to stay free.
-func (p *Cotenant) stranded(v *View) float64 {
+func (p *lookAhead) stranded(v *View) float64 {
 	slices := p.mix.strandedSlices(v)
 	if !p.mix.shares {
 		return slices

@@ -176,12 +176,12 @@ func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bo
 }
 
 // one tries every GPU for a request that needs one of them. GPUs in the same state are tried once, unless their
-// neighbours differ; under Cotenant only the fullest of GPUs that differ in nothing else is tried.
+// neighbours differ; under NewCotenant's policy only the fullest of GPUs that differ in nothing else is tried.
 func (s *Scorer) one(n *layout.Node, w *work) {
 	v := &w.before
 	one := !n.Free().Several
 	once := s.Forecaster == nil && one
-	_, fullest := s.Policy.(*Cotenant)
+	_, fullest := s.Policy.(*lookAhead)
 	m := 0
 	among := func(is func(t *take, g *GPUView) bool) bool {
 		for i, g := range w.order[:m] {

@@ -105,7 +105,7 @@ func TestAssignAgain(t *testing.T) {
 	strict := &layout.Workload{Name: "strict", Tenant: "t", Objective: layout.Objective{Slowdown: 1.2}}
 	r := Request{Name: "r", GPUs: 1, Milli: 600, Mechanisms: onMPS, Workload: bert}
 	c := cluster(t, on("a", device(kindA, sharing.MechanismMPS)), on("b", device(kindA, sharing.MechanismMPS)))
-	scorer := NewScorer(BestFit{}, pairs{"bert": 2, "strict": 1})
+	scorer := NewScorer(BestFit, pairs{"bert": 2, "strict": 1})
 	o, _ := scorer.Score(c.Node("a"), &r)
 	next, p, err := scorer.Assign(c, &r, o)
 	if err != nil || p.String() != "r on a GPU [0] as 600m of mps" {
@@ -160,7 +160,7 @@ func TestScoringDoesNotAllocate(t *testing.T) {
 // TestIdleGPUIsPartitioned partitions an open GPU that is dynamic, and gives it back whole; one that is not is refused.
 func TestIdleGPUIsPartitioned(t *testing.T) {
 	slice, whole := Request{Name: "slice", GPUs: 1, Profile: "1g.10gb"}, Request{Name: "whole", GPUs: 1, Milli: 1000}
-	scorer := NewScorer(BestFit{}, nil)
+	scorer := NewScorer(BestFit, nil)
 	if f := scorer.Filter(cluster(t, on("a", layout.Device{GPU: withMIG})).At(0), &slice); f.Code != codes.NotMIG {
 		t.Errorf("a GPU for which nobody makes instances: %v", f)
 	}

@@ -31,7 +31,7 @@ func Example() {
 		return
 	}
 	state := kubegpu.NewState(node, nil)
-	a, _, verdict := state.Plan(pod, placement.NewScorer(placement.BestFit{}, nil))
+	a, _, verdict := state.Plan(pod, placement.NewScorer(placement.BestFit, nil))
 	fmt.Println(verdict.Ruling, a)
 	fmt.Println(a.Annotations())
 	// Output:

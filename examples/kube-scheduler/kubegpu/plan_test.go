@@ -21,7 +21,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-var bestFit = placement.NewScorer(placement.BestFit{}, nil)
+var bestFit = placement.NewScorer(placement.BestFit, nil)
 
 // kubePod has a container for each of the texts of resources, divided by "|".
 func kubePod(name, resourceText, annotations string) *v1.Pod {
@@ -175,7 +175,7 @@ func (f factors) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanis
 // really have, all trust each other and every objective holds.
 func TestKubeletPicksAnother(t *testing.T) {
 	f := factors{"light": 1.05, "medium": 1.2, "heavy": 1.6}
-	scorer := placement.NewScorer(placement.BestFit{}, f)
+	scorer := placement.NewScorer(placement.BestFit, f)
 	rng := rand.New(rand.NewPCG(1, 2))
 	taken := 0
 	for round := range 200 {

@@ -101,10 +101,7 @@ func ParseArgs(data []byte) (Args, error) {
 // Scorer makes of the arguments the scorer that the plugin places by. The error is an ErrArgs that names every problem.
 func (a *Args) Scorer() (*placement.Scorer, error) {
 	var l problems.List
-	scorer := placement.NewScorer(a.policy(&l), nil)
-	if models := a.models(&l); models != nil {
-		scorer.Forecaster = models
-	}
+	scorer := placement.NewScorer(a.policy(&l), a.models(&l))
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%w:\n%w", ErrArgs, err)
 	}
@@ -114,7 +111,7 @@ func (a *Args) Scorer() (*placement.Scorer, error) {
 // policy is the look-ahead by the mix, or best-fit without one.
 func (a *Args) policy(l *problems.List) placement.Policy {
 	if len(a.Mix) == 0 {
-		return placement.BestFit{}
+		return placement.BestFit
 	}
 	typical := make([]placement.Typical, len(a.Mix))
 	for i := range a.Mix {
@@ -142,7 +139,7 @@ func addErr(l *problems.List, err error) {
 }
 
 // models makes the predictions, nil where nothing was measured.
-func (a *Args) models(l *problems.List) *placement.Models {
+func (a *Args) models(l *problems.List) placement.Forecaster {
 	if len(a.Measured) == 0 {
 		if len(a.Workloads) > 0 {
 			l.Addf("measured", "give the profiles of a GPU model", "workloads are named, and nothing was measured")

@@ -439,7 +439,7 @@ func (c counting) Score(o *placement.Option) float64 {
 func TestPlanOnce(t *testing.T) {
 	f := newFixture(t, Args{}, someNodes())
 	var calls atomic.Int64
-	f.scorer = placement.NewScorer(counting{placement.BestFit{}, &calls}, nil)
+	f.scorer = placement.NewScorer(counting{placement.BestFit, &calls}, nil)
 	pod := makePod("p", "nvidia.com/gpu=1 cpu=2", "")
 	ctx, state := t.Context(), framework.NewCycleState()
 	f.PreFilter(ctx, state, pod, nil)

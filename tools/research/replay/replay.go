@@ -291,7 +291,7 @@ func policyOf(name string, mix []placement.Typical, seed int64) (placement.Polic
 	case "random":
 		return random{seed: uint64(seed)}, nil
 	case "best-fit":
-		return placement.BestFit{}, nil
+		return placement.BestFit, nil
 	case "fgd":
 		return newFGD(mix), nil
 	case "cotenant":

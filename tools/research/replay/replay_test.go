@@ -30,7 +30,7 @@ func TestModelThatNobodyHas(t *testing.T) {
 	if err != nil || len(tasks) != 2 {
 		t.Fatal(err)
 	}
-	res, err := replay(context.Background(), empty, 1000, arrivals(tasks, 42, 1, 1000), placement.BestFit{})
+	res, err := replay(context.Background(), empty, 1000, arrivals(tasks, 42, 1, 1000), placement.BestFit)
 	if err != nil || res.Placed != 1 || res.Failed != 1 || res.Allocated != 50 || res.Arrived != 100 {
 		t.Errorf("%+v, %v", res, err)
 	}

@@ -248,7 +248,7 @@ func readTasks(file string, in io.Reader, empty *layout.Cluster) ([]task, error)
 // node has, or only ones that are too small, is no mistake of the file: such tasks fail.
 func largerThanAll(r placement.Request, empty *layout.Cluster) string {
 	r.Models = nil
-	if e := placement.NewScorer(placement.BestFit{}, nil).Unplaced(empty, &r); e != nil {
+	if e := placement.NewScorer(placement.BestFit, nil).Unplaced(empty, &r); e != nil {
 		return e.Reasons[0].Example
 	}
 	return ""
