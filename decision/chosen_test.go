@@ -15,7 +15,7 @@ import (
 // TestMeasurementIsOfAReplica: the load is that of one replica, and the text has the command of the front end.
 func TestMeasurementIsOfAReplica(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
-		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: "fp16"}, Load: &fleet.Traffic{RequestsPerS: 1.5},
+		{Name: "chat", Kind: KindOnlineInference, Model: &fleet.LanguageModel{Parameters: 3e9, Weights: "fp16"}, Load: &fleet.Traffic{RequestsPerS: 1.5},
 			Replicas: Replicas{Max: 2}, SLO: profile.SLO{TPOTP99: sharing.Some(profile.Duration(50e6))}}}}
 	r := decide(t, f)
 	s := r.Decision("chat").Measurement

@@ -37,7 +37,7 @@ var (
 	ms50   = sharing.Some(profile.Duration(50e6))
 	ms200  = sharing.Some(profile.Duration(200e6))
 	s1     = sharing.Some(profile.Duration(1e9))
-	hard   = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
+	hard   = fleet.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 	online = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10}
 	batch  = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy25}
 	gang   = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: Replicas{Max: 2}, GPUs: 4, Memory: gib40, GPUBusy: busy95}
@@ -70,7 +70,7 @@ func decide(t testing.TB, f *Fleet) *Result {
 
 // sevenB is one team's 7B model in FP16.
 func sevenB(name string) Workload {
-	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: "fp16"}, GPUBusy: sharing.Some(0.2), Tenant: name, Isolation: hard}
+	return Workload{Name: name, Kind: KindOnlineInference, Model: &fleet.LanguageModel{Parameters: 7e9, Weights: "fp16"}, GPUBusy: sharing.Some(0.2), Tenant: name, Isolation: hard}
 }
 
 // TestFourTeams: four 7B models in FP16 do not fit 1g.10gb and
@@ -127,11 +127,11 @@ func TestMemoryNeed(t *testing.T) {
 		want sharing.Bytes
 	}{
 		{Workload{Memory: sharing.Some(18 * sharing.GiB)}, 18 * sharing.GiB},
-		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: "fp16", KVCache: sharing.Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: "fp16"}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: "int4", KVCache: sharing.Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: "fp16", KVCache: sharing.Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: "fp32", KVCache: sharing.Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+		{Workload{Model: &fleet.LanguageModel{Parameters: 8e9, Weights: "fp16", KVCache: sharing.Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Model: &fleet.LanguageModel{Parameters: 7e9, Weights: "fp16"}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
+		{Workload{Model: &fleet.LanguageModel{Parameters: 7e9, Weights: "int4", KVCache: sharing.Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &fleet.LanguageModel{Parameters: 70e9, Weights: "fp16", KVCache: sharing.Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &fleet.Framework{Name: "pytorch", Processes: 3}, Model: &fleet.LanguageModel{Parameters: 1e9, Weights: "fp32", KVCache: sharing.Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)

@@ -24,7 +24,7 @@ const measuredRows = "predict/testdata/"
 // where a token takes 6.89 ms at the 99th percentile.
 func llama8B() Workload {
 	return Workload{Name: "coder", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUBusy: sharing.Some(0.1),
-		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: "bf16", KVCache: sharing.Some(2 * sharing.GiB)},
+		Model:   &fleet.LanguageModel{Parameters: 8_030_000_000, Weights: "bf16", KVCache: sharing.Some(2 * sharing.GiB)},
 		Profile: &profile.ProfileRef{Server: profile.Server{Model: "8b"}, Load: profile.Load{Concurrency: 1, Prompt: 128, Output: 64}}}
 }
 
@@ -200,7 +200,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 	t.Helper()
 	between := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
 	w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: sharing.Some(between(0.02, 0.6)), Replicas: Replicas{Max: 1 + rng.IntN(3)}}
-	w.Model = &LanguageModel{Parameters: int64(between(5e7, 4e10)), Weights: []fleet.Precision{"fp16", "bf16", "fp8", "int8", "int4", "fp32"}[rng.IntN(6)],
+	w.Model = &fleet.LanguageModel{Parameters: int64(between(5e7, 4e10)), Weights: []fleet.Precision{"fp16", "bf16", "fp8", "int8", "int4", "fp32"}[rng.IntN(6)],
 		KVCache: sharing.Some(sharing.GiB / 4)}
 	if rng.IntN(3) == 0 {
 		w.Model.Active = w.Model.Parameters / 4

@@ -110,7 +110,7 @@ func TestKVPriors(t *testing.T) {
 			t.Errorf("%d parameters: %d bytes a token, want %d", p, got, want)
 		}
 	}
-	w := Workload{Model: &LanguageModel{Parameters: 70e9, Weights: "fp16"}}
+	w := Workload{Model: &fleet.LanguageModel{Parameters: 70e9, Weights: "fp16"}}
 	if n := w.MemoryNeed(); n.KVCache < 4*sharing.GiB || !n.KVPrior {
 		t.Errorf("a 70B model's KV prior is %v", n.KVCache)
 	}

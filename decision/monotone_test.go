@@ -51,7 +51,7 @@ func smallFleet(rng *rand.Rand) *Fleet {
 		}
 		if w.Kind == KindOnlineInference && rng.IntN(3) == 0 {
 			w.Memory, w.GPUBusy = sharing.Optional[sharing.Bytes]{}, sharing.Optional[float64]{}
-			w.Model = &LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: "fp16"}
+			w.Model = &fleet.LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: "fp16"}
 			w.Load = &fleet.Traffic{RequestsPerS: 0.25 * float64(1+rng.IntN(8)), InputTokens: sharing.Some(256), OutputTokens: sharing.Some(64)}
 			w.SLO, w.Solo = profile.SLO{TPOTP99: sharing.Some(profile.Duration(60e6)), TTFTP99: sharing.Some(profile.Duration(1e9))}, profile.SLO{}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -39,7 +40,7 @@ func TestParseFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: sharing.Some(18 * sharing.GiB), GPUBusy: sharing.Some(0.25),
-		Framework: &Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9), CUDAGraphs: sharing.Some(true), Processes: 1},
+		Framework: &fleet.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9), CUDAGraphs: sharing.Some(true), Processes: 1},
 		SLO:       profile.SLO{TTFTP99: sharing.Some(profile.Duration(500e6)), TPOTP99: sharing.Some(profile.Duration(60e6)), E2EP99: sharing.Some(profile.Duration(2e9))},
 		Tenant:    "search", Isolation: hard, Pool: "prod"}
 	if diff := cmp.Diff(want, f.Workloads[0]); diff != "" {

@@ -62,7 +62,7 @@ func TestConfigRemarks(t *testing.T) {
 	const config = `{"model_type":"llama","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,"num_key_value_heads":8,` +
 		`"intermediate_size":14336,"vocab_size":128256,"quantization_config":{"quant_method":"fp8","ignored_layers":["re:(?!lm_head)"],` +
 		`"kv_cache_scheme":{"num_bits":8,"type":"float"}}}`
-	f, err := fleet.ParseFleetWith([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 2}]\nworkloads:\n"+
+	f, err := fleet.ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 2}]\nworkloads:\n"+
 		"  - {name: a, kind: online-inference, gpu_busy: 0.3, model: {config: m.json}}\n"+
 		"  - {name: b, kind: online-inference, gpu_busy: 0.3, model: {config: m.json}}\n"), func(string) ([]byte, error) { return []byte(config), nil })
 	if err != nil {

@@ -3,20 +3,20 @@
 package decision
 
 import (
+	"path/filepath"
+
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
 // The parts of a fleet that every program needs; package fleet has their fields, and the rarer parts.
 type (
-	Fleet         = fleet.Fleet
-	Pool          = fleet.Pool
-	Workload      = fleet.Workload
-	Kind          = fleet.Kind
-	Replicas      = fleet.Replicas
-	LanguageModel = fleet.LanguageModel
-	Framework     = fleet.Framework
-	Isolation     = fleet.Isolation
+	Fleet    = fleet.Fleet
+	Pool     = fleet.Pool
+	Workload = fleet.Workload
+	Kind     = fleet.Kind
+	Replicas = fleet.Replicas
 )
 
 // Kinds of workloads; package fleet has the other values of enumerations.
@@ -32,12 +32,24 @@ const (
 
 // LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names, the config.json
 // of models, are looked for from its folder.
-func LoadFleet(path string) (*Fleet, error) { return fleet.LoadFleet(path) }
+func LoadFleet(path string) (*Fleet, error) {
+	return strictyaml.Load(path, func(data []byte) (*Fleet, error) {
+		return fleet.ParseFleet(data, func(name string) ([]byte, error) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(filepath.Dir(path), filepath.FromSlash(name))
+			}
+			return strictyaml.ReadFile(name, strictyaml.Options{MaxBytes: maxConfigBytes})
+		})
+	})
+}
+
+// maxConfigBytes bounds a model's config.json.
+const maxConfigBytes = 4 << 20
 
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, if there is one, a
 // remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet with
-// models that name a config needs [fleet.ParseFleetWith].
-func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data) }
+// models that name a config needs [fleet.ParseFleet].
+func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data, nil) }
 
 // Options and results of the planner; `go doc github.com/cotenant/cotenant/decision/internal/plan.Options`, and so on,
 // shows the fields.

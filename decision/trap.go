@@ -24,8 +24,8 @@ import (
 // trapInput has the facts that traps are found by: a workload, its request, the decision, and the pool of either.
 type trapInput struct {
 	w         *Workload
-	f         Framework   // the workload's, zero without
-	r         fleet.Asked // likewise
+	f         fleet.Framework // the workload's, zero without
+	r         fleet.Asked     // likewise
 	cw        *score.CompiledWorkload
 	p         *score.CompiledPool // nil when nothing was decided and no pool is pinned
 	chosen    sharing.Mechanism
@@ -41,7 +41,7 @@ type trapInput struct {
 // newTrapInput takes a workload with its request, on a pool that may be nil.
 func newTrapInput(cw *score.CompiledWorkload, p *score.CompiledPool) *trapInput {
 	w := cw.Workload()
-	return &trapInput{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
+	return &trapInput{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &fleet.Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
 }
 
 // in reports whether the chosen or requested mechanism is one of ms.
@@ -137,7 +137,7 @@ func (s *trapInput) ofShares(f found) {
 	f.add("training-fills-the-gpu", s.shares() && s.busy(0.7) && trains, need.Busy*100)
 	f.add("prefill-memory", s.framework("tgi") && s.shares() && s.f.MaxPrefill > 4096, s.f.MaxPrefill)
 	hami, bypasses := s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS), s.f.Privileged || s.f.StaticCUDA
-	f.add("hami-can-be-bypassed", hami && s.w.Isolation != (Isolation{}))
+	f.add("hami-can-be-bypassed", hami && s.w.Isolation != (fleet.Isolation{}))
 	f.add("hami-can-be-bypassed/settings", hami && bypasses)
 	f.add("hami-graphs-unlimited", s.in(sharing.MechanismHAMi) &&
 		(s.f.CUDAGraphs.Or(false) || s.r.Cores > 0 && s.framework("vllm")))

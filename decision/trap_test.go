@@ -33,14 +33,14 @@ var trapCases = map[string]trapCase{
 	"time-slicing-takes-turns": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind = KindOnlineInference })},
 	"mps-is-not-isolation":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Isolation = hard })},
 	"mig-needs-idle-instances": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@4!busy"}}, w: asks(sharing.MechanismMIG, nil)},
-	"hami-can-be-bypassed":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Privileged: true} })},
+	"hami-can-be-bypassed":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &fleet.Framework{Name: "pytorch", Privileged: true} })},
 	"emulation-is-not-mig":     {w: asks(sharing.MechanismMIGLikeEmulation, nil)},
 	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "vendor" })},
 	"memory-fractions-add-up": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) {
-		w.Framework = &Framework{Name: "tgi", MemoryFraction: sharing.Some(0.8)}
+		w.Framework = &fleet.Framework{Name: "tgi", MemoryFraction: sharing.Some(0.8)}
 		w.Request.Replicas = 2
 	})},
-	"prefill-memory":            {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
+	"prefill-memory":            {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &fleet.Framework{Name: "tgi", MaxPrefill: 8192} })},
 	"node-group-without-driver": {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.SLO.TPOTP99 = KindOnlineInference, sharing.Some(profile.Duration(50e6)) })},
 	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = sharing.Some(0.95) })},
@@ -51,7 +51,7 @@ var trapCases = map[string]trapCase{
 	"mps-fault-spreads":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
 	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "synthetic" })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
-		w.Memory, w.Model = sharing.Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: "fp16"}
+		w.Memory, w.Model = sharing.Optional[sharing.Bytes]{}, &fleet.LanguageModel{Parameters: 7e9, Weights: "fp16"}
 		w.Request.Profile = "1g.10gb"
 	})},
 	"unequal-slowdowns": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
@@ -64,10 +64,10 @@ var trapCases = map[string]trapCase{
 	"first-fit-blocks-4g":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@0"}}, w: asks(sharing.MechanismMIG, nil)},
 	"replicas-are-not-capacity": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.GPUBusy = sharing.Some(0.5); w.Request.Replicas = 4 })},
 	"two-shares-one-gpu":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.SharedGPUs = 2 })},
-	"mps-limit-per-process":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Processes: 2} })},
+	"mps-limit-per-process":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Framework = &fleet.Framework{Name: "pytorch", Processes: 2} })},
 	"mps-pipe-directory":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "nvidia-mps"} })},
 	"mps-memory-fraction": {w: asks(sharing.MechanismMPS, func(w *Workload) {
-		w.Framework = &Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9)}
+		w.Framework = &fleet.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9)}
 		w.Request.Replicas = 2
 	})},
 	"mps-device-ordinals": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0"} })},
@@ -76,7 +76,7 @@ var trapCases = map[string]trapCase{
 		with: &Workload{Name: "other", Kind: KindHPC, Tenant: "t", Memory: sharing.Some(4 * sharing.GiB), GPUBusy: sharing.Some(0.1), UID: sharing.Some(1001)}},
 	"mps-client-killed":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
 	"mps-fault-state-lasts":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
-	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: sharing.Some(true)} })},
+	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &fleet.Framework{Name: "vllm", CUDAGraphs: sharing.Some(true)} })},
 	"parallelism-across-slices": {w: asks(sharing.MechanismMIG, func(w *Workload) { w.GPUs = 2 })},
 	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIGWithMPS, nil)},
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},

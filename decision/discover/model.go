@@ -82,7 +82,7 @@ type pod struct {
 	wants                 []wanted // by container, in the pod's order
 	notes                 stringMap
 	guess                 guess
-	framework             decision.Framework // by its arguments
+	framework             fleet.Framework // by its arguments
 	uid                   sharing.Optional[int]
 	selects               string // the key of a node selector that picks GPUs
 	claims                []claimRef

@@ -91,8 +91,8 @@ type WorkloadHint struct {
 	SLO       profile.SLO                     `yaml:"slo"`
 	Solo      profile.SLO                     `yaml:"solo"`
 	Load      *fleet.Traffic                  `yaml:"load"`
-	Model     *decision.LanguageModel         `yaml:"model"`
-	Isolation decision.Isolation              `yaml:"isolation"`
+	Model     *fleet.LanguageModel            `yaml:"model"`
+	Isolation fleet.Isolation                 `yaml:"isolation"`
 	Tenant    string                          `yaml:"tenant"`
 	Trust     []string                        `yaml:"trust"`
 	Pool      string                          `yaml:"pool"`

@@ -21,7 +21,7 @@ import (
 // ParseModelConfig reads a model from Hugging Face's config.json: layers, heads, experts, windows, states and
 // quantization; the parameters and bytes are counted module by module, fields that are left out as the class of the
 // model type has them. Notes name parts that were not understood. The error names every field that is missing or
-// cannot be used. A model of a fleet file is read so where it names a config; see [ParseFleetWith].
+// cannot be used. A model of a fleet file is read so where it names a config; see [ParseFleet].
 func ParseModelConfig(data []byte) (LanguageModel, error) { return readModel(data, "") }
 
 // readModel reads a model's config; the precision of its weights may be stated otherwise.
@@ -229,7 +229,7 @@ func (f *Fleet) readConfigs(readFile func(name string) ([]byte, error)) error {
 			continue
 		}
 		if readFile == nil {
-			l.Addf(at, "name the fleet as a file, give ParseFleetWith a way to open files, or "+instead,
+			l.Addf(at, "name the fleet as a file, give ParseFleet a way to open files, or "+instead,
 				"%s cannot be opened: the fleet was read from text", problem.Clip(m.Config))
 			continue
 		}

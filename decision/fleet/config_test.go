@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -179,18 +180,18 @@ workloads:
 `
 
 // A config gives the same model as stated numbers, except for figures that these leave out; stated figures come first.
-func TestParseFleetWith(t *testing.T) {
+func TestParseFleetConfig(t *testing.T) {
 	read := func(name string) ([]byte, error) {
 		if name != "models/chat.json" {
 			return nil, fs.ErrNotExist
 		}
 		return configOf(t, "Llama-3.1-8B", `{"torch_dtype":"float16"}`), nil
 	}
-	f, err := fleet.ParseFleetWith([]byte(withConfig), read)
+	f, err := fleet.ParseFleet([]byte(withConfig), read)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stated, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "config: models/chat.json", "parameters: 8030000000, weights: fp16, layers: 32, kv_heads: 8, head_dim: 128", 1)))
+	stated, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "config: models/chat.json", "parameters: 8030000000, weights: fp16, layers: 32, kv_heads: 8, head_dim: 128", 1)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestParseFleetWith(t *testing.T) {
 	if err := f.Validate(); err != nil {
 		t.Error(err)
 	}
-	beside, err := fleet.ParseFleetWith([]byte(strings.Replace(withConfig, "chat.json", "chat.json, weights: int4, kv_cache: 2GiB", 1)), read)
+	beside, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "chat.json", "chat.json, weights: int4, kv_cache: 2GiB", 1)), read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestParseFleetWith(t *testing.T) {
 	if need := beside.Workloads[0].MemoryNeed(); m.Weights != "int4" || need.KVCache != 2*sharing.GiB || need.Weights > 6*sharing.GiB || need.Weights < 5*sharing.GiB {
 		t.Errorf("%+v, %+v", m, need)
 	}
-	whole, err := fleet.ParseFleetWith([]byte(strings.Replace(withConfig, "chat.json", "chat.json, parameters: 9e9, layers: 40, kv_heads: 8, head_dim: 64", 1)), read)
+	whole, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "chat.json", "chat.json, parameters: 9e9, layers: 40, kv_heads: 8, head_dim: 64", 1)), read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,27 +220,27 @@ func TestParseFleetWith(t *testing.T) {
 }
 
 // One error with the path in the fleet, the file and a remedy; a model that was not read has no problems of its own.
-func TestParseFleetWithBad(t *testing.T) {
+func TestParseFleetConfigBad(t *testing.T) {
 	text := func(s string) func(string) ([]byte, error) {
 		return func(string) ([]byte, error) { return []byte(s), nil }
 	}
 	for want, read := range map[string]func(string) ([]byte, error){
-		`workloads[0].model.config: models/chat.json cannot be opened: the fleet was read from text (name the fleet as a file, give ParseFleetWith a way to open files, or state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of config)`: nil,
-		`workloads[0].model.config: file does not exist (write the path from the fleet's file to the model's config.json)`:                                                                                                                                                           func(string) ([]byte, error) { return nil, fs.ErrNotExist },
-		`workloads[0].model.config: models/chat.json: is a page in HTML, as a login gives, and no config.json (download it with a token)`:                                                                                                                                            text("<html>"),
-		`workloads[0].model.config: models/chat.json: layer_types[0]: "retention" is a layer that is not read here (state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of config)`:                                                        text(string(configOf(t, "Llama-3.1-8B", `{"layer_types":["retention"]}`))),
+		`workloads[0].model.config: models/chat.json cannot be opened: the fleet was read from text (name the fleet as a file, give ParseFleet a way to open files, or state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of config)`: nil,
+		`workloads[0].model.config: file does not exist (write the path from the fleet's file to the model's config.json)`:                                                                                                                                                       func(string) ([]byte, error) { return nil, fs.ErrNotExist },
+		`workloads[0].model.config: models/chat.json: is a page in HTML, as a login gives, and no config.json (download it with a token)`:                                                                                                                                        text("<html>"),
+		`workloads[0].model.config: models/chat.json: layer_types[0]: "retention" is a layer that is not read here (state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of config)`:                                                    text(string(configOf(t, "Llama-3.1-8B", `{"layer_types":["retention"]}`))),
 	} {
-		_, err := fleet.ParseFleetWith([]byte(withConfig), read)
+		_, err := fleet.ParseFleet([]byte(withConfig), read)
 		if err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 	}
-	_, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "gpu_busy: 0.2", "gpu_busy: 20", 1)))
+	_, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "gpu_busy: 0.2", "gpu_busy: 20", 1)), nil)
 	if err == nil || !strings.Contains(err.Error(), "model.config") || !strings.Contains(err.Error(), "workloads[0].gpu_busy") {
 		t.Errorf("not every problem is named: %v", err)
 	}
 	for _, model := range []string{"{weights: fp16}", "{parameters: 8e9}", "{config: ''}"} {
-		_, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "{config: models/chat.json}", model, 1)))
+		_, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "{config: models/chat.json}", model, 1)), nil)
 		if err == nil || !strings.Contains(err.Error(), "workloads[0].model.") {
 			t.Errorf("%s: %v", model, err)
 		}
@@ -264,7 +265,7 @@ func TestLoadFleetConfig(t *testing.T) {
 	}
 	config := write("models/chat.json", string(configOf(t, "Llama-3.1-8B", "{}")))
 	for name, in := range map[string]string{"fleet.yaml": "models/chat.json", "fleets/fleet.yaml": "../models/chat.json", "absolute.yaml": config} {
-		f, err := fleet.LoadFleet(write(name, strings.Replace(withConfig, "models/chat.json", in, 1)))
+		f, err := decision.LoadFleet(write(name, strings.Replace(withConfig, "models/chat.json", in, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +275,7 @@ func TestLoadFleetConfig(t *testing.T) {
 	}
 	large := write("large.yaml", withConfig)
 	write("models/chat.json", strings.Repeat(" ", 5<<20))
-	if _, err := fleet.LoadFleet(large); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := decision.LoadFleet(large); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Error(err)
 	}
 }

@@ -17,7 +17,7 @@ pools:
   - {name: prod, gpu: A100-80GB-SXM9, count: 4}
 workloads:
   - {name: chat, kind: online-inference, replicas: {min: 4, max: 2}, gpu_busy: 20, memory: 20GiB}
-`))
+`), nil)
 	fmt.Println(err)
 	// Output:
 	// pools[0].gpu: sharing: unknown GPU "A100-80GB-SXM9"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"? Or describe it: gpu: {name: My GPU, memory: 16GiB, bandwidth: 448, sms: 46, compute: "8.6"}
@@ -26,13 +26,13 @@ workloads:
 }
 
 // A model's config.json gives its memory: Qwen3-14B in 4 bits, with embeddings in 16.
-func ExampleParseFleetWith() {
+func ExampleParseFleet_config() {
 	readFile := func(name string) ([]byte, error) { // os.ReadFile, or that of an embed.FS
 		return []byte(`{"model_type": "qwen3", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40,
 			"num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 17408, "vocab_size": 151936,
 			"tie_word_embeddings": false, "quantization_config": {"quant_method": "awq", "bits": 4}}`), nil
 	}
-	f, err := fleet.ParseFleetWith([]byte(`
+	f, err := fleet.ParseFleet([]byte(`
 version: v1
 pools: [{name: serve, gpu: L40S, count: 2}]
 workloads:

@@ -117,11 +117,11 @@ func TestStrangers(t *testing.T) {
 
 // The remedy for a refused model leads to the right figures: twelve layers of Qwen3-Next keep a cache.
 func TestRemedy(t *testing.T) {
-	stated, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "config: models/chat.json", "parameters: 80e9, weights: bf16, layers: 12, kv_heads: 2, head_dim: 256", 1)))
+	stated, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "config: models/chat.json", "parameters: 80e9, weights: bf16, layers: 12, kv_heads: 2, head_dim: 256", 1)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := fleet.ParseFleetWith([]byte(withConfig), func(string) ([]byte, error) { return configOf(t, "Qwen3-Next-80B-A3B", "{}"), nil })
+	read, err := fleet.ParseFleet([]byte(withConfig), func(string) ([]byte, error) { return configOf(t, "Qwen3-Next-80B-A3B", "{}"), nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func TestKVSchemes(t *testing.T) {
 		read := func(string) ([]byte, error) {
 			return configOf(t, "Llama-3.1-8B", `{"quantization_config":{`+config+`}}`), nil
 		}
-		f, err := fleet.ParseFleetWith([]byte(withConfig), read)
+		f, err := fleet.ParseFleet([]byte(withConfig), read)
 		if err != nil {
 			t.Fatalf("%s: %v", config, err)
 		}
@@ -239,7 +239,7 @@ func TestKVSchemes(t *testing.T) {
 		if (notes == "") != (want.asks == "") || !strings.Contains(notes, want.asks) || notes != "" && !strings.HasPrefix(notes, "models/chat.json: ") {
 			t.Errorf("%s: notes %q, want %q", config, notes, want.asks)
 		}
-		f, err = fleet.ParseFleetWith([]byte(strings.Replace(withConfig, "chat.json", "chat.json, kv_dtype: fp16", 1)), read)
+		f, err = fleet.ParseFleet([]byte(strings.Replace(withConfig, "chat.json", "chat.json, kv_dtype: fp16", 1)), read)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,10 +255,10 @@ func TestStatedWeights(t *testing.T) {
 	read := func(string) ([]byte, error) {
 		return configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"squeeze","ignore":["lm_head"]}}`), nil
 	}
-	if _, err := fleet.ParseFleetWith([]byte(withConfig), read); err == nil || !strings.Contains(err.Error(), `models/chat.json: quantization_config.quant_method: "squeeze" is not read here (state weights next to config)`) {
+	if _, err := fleet.ParseFleet([]byte(withConfig), read); err == nil || !strings.Contains(err.Error(), `models/chat.json: quantization_config.quant_method: "squeeze" is not read here (state weights next to config)`) {
 		t.Error(err)
 	}
-	f, err := fleet.ParseFleetWith([]byte(strings.Replace(withConfig, "chat.json", "chat.json, weights: int4", 1)), read)
+	f, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "chat.json", "chat.json, weights: int4", 1)), read)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestServiceIsChecked(t *testing.T) {
 		"service: {gpu_time: 100ms}, replicas: 2, load: {requests_per_s: 30}":                   "are 1.50 seconds of GPU time",
 		"service: {gpu_time: 8ms, host_time: -1ms, batch: {max: 0, wait: -5ms}}":                "host_time",
 	} {
-		_, err := ParseFleet([]byte(servicePool + text + "}\n"))
+		_, err := ParseFleet([]byte(servicePool+text+"}\n"), nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
@@ -109,9 +109,9 @@ func TestTaskPriors(t *testing.T) {
 func TestProblemsKeepTheirOrder(t *testing.T) {
 	text := []byte(`{version: v1, pools: [{name: p, gpu: L4, count: 4}], workloads: [{name: a, kind: batch, memory: 1GiB,
   gpu_busy: {mean: 0.1, on: X1}, solo: {e2e_p99: 1s, on: X2}, job: {duration: -1s, deadline: -2s, on: X3}}]}`)
-	_, first := ParseFleet(text)
+	_, first := ParseFleet(text, nil)
 	for range 20 {
-		if _, err := ParseFleet(text); fmt.Sprint(err) != fmt.Sprint(first) {
+		if _, err := ParseFleet(text, nil); fmt.Sprint(err) != fmt.Sprint(first) {
 			t.Fatalf("%v, and before %v", err, first)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
@@ -130,19 +131,19 @@ func TestFractions(t *testing.T) {
 		name string
 		m    sharing.Mechanism
 		mem  sharing.Bytes
-		fw   decision.Framework
+		fw   fleet.Framework
 		want []string
 	}{
-		{"Dynamo's example: 56 of 80 GiB under MPS", sharing.MechanismMPS, 56 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.65"}},
-		{"TGI under MPS", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "tgi"}, []string{"--cuda-memory-fraction", "0.23"}},
-		{"SGLang measures what is free", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "sglang"}, []string{"--mem-fraction-static", "0.85"}},
-		{"the limit is divided by the processes", sharing.MechanismMPS, 40 * sharing.GiB, decision.Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"HAMi rewrites the total", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
-		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
-		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
-		{"exclusive is unchanged", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm"}, nil},
-		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "triton"}, nil},
+		{"Dynamo's example: 56 of 80 GiB under MPS", sharing.MechanismMPS, 56 * sharing.GiB, fleet.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.65"}},
+		{"TGI under MPS", sharing.MechanismMPS, 20 * sharing.GiB, fleet.Framework{Name: "tgi"}, []string{"--cuda-memory-fraction", "0.23"}},
+		{"SGLang measures what is free", sharing.MechanismMPS, 20 * sharing.GiB, fleet.Framework{Name: "sglang"}, []string{"--mem-fraction-static", "0.85"}},
+		{"the limit is divided by the processes", sharing.MechanismMPS, 40 * sharing.GiB, fleet.Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
+		{"HAMi rewrites the total", sharing.MechanismHAMi, 20 * sharing.GiB, fleet.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
+		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, fleet.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
+		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, fleet.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
+		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, fleet.Framework{Name: "vllm", MemoryFraction: sharing.Some(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
+		{"exclusive is unchanged", sharing.MechanismExclusive, 0, fleet.Framework{Name: "vllm"}, nil},
+		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, fleet.Framework{Name: "triton"}, nil},
 	} {
 		need := c.mem
 		if usesMPS(c.m) {

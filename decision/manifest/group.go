@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
@@ -57,8 +58,8 @@ func (m *member) file() string {
 	return m.space + "." + m.name
 }
 
-func (m *member) framework() *decision.Framework {
-	return cmp.Or(m.workload.Framework, &decision.Framework{})
+func (m *member) framework() *fleet.Framework {
+	return cmp.Or(m.workload.Framework, &fleet.Framework{})
 }
 
 // processes counts the CUDA processes of a pod; MPS limits each of them.

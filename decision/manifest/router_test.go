@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
@@ -107,7 +108,7 @@ func TestRouters(t *testing.T) {
 
 // Names that are too long for a release are cut, each to one of its own.
 func TestRoutersLongNames(t *testing.T) {
-	w := decision.Workload{Kind: decision.KindOnlineInference, Model: &decision.LanguageModel{}}
+	w := decision.Workload{Kind: decision.KindOnlineInference, Model: &fleet.LanguageModel{}}
 	var b builder
 	for _, last := range []string{"a", "b"} {
 		b.members = append(b.members, &member{Decision: &decision.Decision{Replicas: 2}, workload: &w, all: 2, name: strings.Repeat("x", 60) + last})

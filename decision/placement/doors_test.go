@@ -15,6 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
@@ -38,7 +39,7 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 		w.GPUBusy = sharing.Some(float64(rng.IntN(70)) / 100)
 	}
 	if rng.IntN(4) == 0 {
-		w.Isolation = decision.Isolation{Memory: sharing.Level(rng.IntN(6)), Fault: sharing.Level(rng.IntN(6))}
+		w.Isolation = fleet.Isolation{Memory: sharing.Level(rng.IntN(6)), Fault: sharing.Level(rng.IntN(6))}
 	}
 	if rng.IntN(4) == 0 {
 		limit, solo := sharing.Some(profile.Duration(1+rng.IntN(2e9))), sharing.Some(profile.Duration(1+rng.IntN(1e9)))
@@ -48,7 +49,7 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 		}
 	}
 	if rng.IntN(4) == 0 {
-		w.Framework = &decision.Framework{Name: []string{"vllm", "pytorch"}[rng.IntN(2)], Privileged: rng.IntN(2) == 0, MemoryFraction: sharing.Some(0.9)}
+		w.Framework = &fleet.Framework{Name: []string{"vllm", "pytorch"}[rng.IntN(2)], Privileged: rng.IntN(2) == 0, MemoryFraction: sharing.Some(0.9)}
 	}
 	if rng.IntN(20) == 0 {
 		w.Pool = "another"

@@ -145,7 +145,7 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		w.Kind = decision.KindOnlineInference
 		d.server(rng, &w, gpus)
 		if rng.IntN(6) == 0 {
-			w.Isolation = decision.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
+			w.Isolation = fleet.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 		}
 	case "vision":
 		w.Kind = decision.KindOnlineInference
@@ -157,7 +157,7 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		w.Solo.E2EP99 = milliseconds(alone * 1e3)
 		w.SLO.E2EP99 = milliseconds(alone * 1e3 * logBetween(rng, 1.4, 8))
 		if rng.IntN(6) == 0 {
-			w.Isolation = decision.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
+			w.Isolation = fleet.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 		}
 	case "notebook":
 		w.Kind = decision.KindNotebook
@@ -199,7 +199,7 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 		return m.Weight
 	})
 	l := pick(rng, d.Lengths, func(l lengthChoice) float64 { return l.Weight })
-	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: "fp16",
+	w.Model = &fleet.LanguageModel{Parameters: int64(m.Parameters), Weights: "fp16",
 		Layers: sharing.Some(m.Layers), KVHeads: sharing.Some(m.KVHeads), HeadDim: sharing.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
 	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(predict.MachineOf(best).FLOPs*0.45))
