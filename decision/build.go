@@ -94,7 +94,7 @@ func fleetTraps(ds []Decision) []TrapHit {
 func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.Workloads[w]
 	need := &cw.Demand().Memory
-	d := Decision{Workload: cw.Workload().Name, Mechanism: sharing.MechanismNone, From: fromFilters,
+	d := Decision{Workload: cw.Workload().Name, Status: StatusNone, Mechanism: sharing.MechanismNone, From: fromFilters,
 		Replicas: cw.Workload().ReplicaCount(), GPUs: cw.Workload().GPUCount(), Memory: need.Total.String(),
 		Candidates: pl.candidates(w)}
 	if need.Unknown {

@@ -91,7 +91,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	line("confidence", cells(func(r *Result) string { return fmt.Sprintf("%.4g%%", 100*r.Confidence) }))
 	for _, st := range statuses {
 		if slices.ContainsFunc(c.Results, func(r *Result) bool { return r.tally().byStatus[st] > 0 }) {
-			line(st.String(), cells(func(r *Result) string { return plaintext.Count(r.tally().byStatus[st], "workload") }))
+			line(string(st), cells(func(r *Result) string { return plaintext.Count(r.tally().byStatus[st], "workload") }))
 		}
 	}
 	line("replicas", cells(func(r *Result) string {
@@ -136,7 +136,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 // brief formats the placement and its cost an hour.
 func (d *Decision) brief() string {
 	if d.Status == StatusNone {
-		return d.Status.String()
+		return string(d.Status)
 	}
 	text := d.Where()
 	if len(d.Places) == 0 {
@@ -149,7 +149,7 @@ func (d *Decision) brief() string {
 		text += fmt.Sprintf(", %s an hour", plaintext.Amount(d.Cost.PerWorkloadHour))
 	}
 	if d.Status != StatusDecided {
-		text += ", " + d.Status.String()
+		text += ", " + string(d.Status)
 	}
 	return text
 }

@@ -173,7 +173,9 @@ func TestPinningSavesNothing(t *testing.T) {
 					continue
 				}
 				// A pin may leave a workload only places where it may miss its objectives.
-				if slices.ContainsFunc(pinned.Decisions, func(d Decision) bool { return d.Status < free.Decision(d.Workload).Status }) {
+				if slices.ContainsFunc(pinned.Decisions, func(d Decision) bool {
+					return slices.Index(statuses, d.Status) > slices.Index(statuses, free.Decision(d.Workload).Status)
+				}) {
 					worse++
 					continue
 				}

@@ -24,7 +24,7 @@ workloads:
 	} {
 		r := decideText(t, strings.Replace(fleet, c.old, c.new, 1))
 		srv, fit := r.Decision("srv"), r.Decision("fit")
-		if srv.Pool != c.srv || fit.Pool != c.fit || srv.Status.String() != c.status || fit.Status != StatusDecided {
+		if srv.Pool != c.srv || fit.Pool != c.fit || srv.Status != Status(c.status) || fit.Status != StatusDecided {
 			t.Errorf("%s: srv on %s (%s: %s), fit on %s (%s)", c.new, srv.Pool, srv.Status, srv.Why, fit.Pool, fit.Status)
 		}
 	}

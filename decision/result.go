@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -81,18 +80,16 @@ type Decision struct {
 	Predicted *Predicted `json:"predicted,omitempty"`
 }
 
-// Status grades the answer for a workload by how far it can be relied on. The zero value is StatusNone.
-type Status uint8
+// Status grades the answer for a workload by how far it can be relied on.
+type Status string
 
 // The statuses.
 const (
-	StatusNone         Status = iota // nothing does; the reasons name the obstacles
-	StatusPartlyPlaced               // some replicas have a place, the others wait
-	StatusProvisional                // all have a place, if the assumptions hold
-	StatusDecided                    // all have a place and meet their objectives at the requested confidence
+	StatusNone         Status = "none"          // nothing does; the reasons name the obstacles
+	StatusPartlyPlaced Status = "partly placed" // some replicas have a place, the others wait
+	StatusProvisional  Status = "provisional"   // all have a place, if the assumptions hold
+	StatusDecided      Status = "decided"       // all have a place and meet their objectives at the requested confidence
 )
-
-var statusNames = enum.Of[Status](sharing.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
 
 // The origins of consequences; see Decision.From.
 const (

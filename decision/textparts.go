@@ -260,8 +260,8 @@ func (t *text) grouped(by func(*Decision) string) (out []alike) {
 		a.Tight = tightness(a.Worst) > 0
 	}
 	slices.SortStableFunc(out, func(a, b alike) int {
-		return cmp.Or(cmp.Compare(a.Status, b.Status), -cmp.Compare(len(a.List), len(b.List)),
-			strings.Compare(a.Answer, b.Answer))
+		return cmp.Or(slices.Index(statuses, b.Status)-slices.Index(statuses, a.Status),
+			-cmp.Compare(len(a.List), len(b.List)), strings.Compare(a.Answer, b.Answer))
 	})
 	return out
 }

@@ -214,7 +214,7 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 		if s.Action != "move" || at < 0 && !s.Request {
 			continue
 		}
-		d := decision.Decision{Workload: s.Workload, GPUs: each(c.of[s.Workload])}
+		d := decision.Decision{Workload: s.Workload, Status: decision.StatusNone, GPUs: each(c.of[s.Workload])}
 		if had := r.Decision(s.Workload); had != nil {
 			d = *had
 		}
