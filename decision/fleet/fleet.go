@@ -61,8 +61,8 @@ type Pool struct {
 	CPUNodes         *CPUNodes              `yaml:"cpu_nodes"`         // CPU nodes in addition to the GPU nodes
 }
 
-// DecodeNode reads a pool. A file writes two of its fields otherwise than their packages do.
-func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads a pool. A file writes two of its fields otherwise than their packages do.
+func (p *Pool) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain Pool
 	var file struct {
 		plain
@@ -95,8 +95,8 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 // gpuText is a GPU's name, or its description in one text.
 type gpuText string
 
-// DecodeNode reads a name or a mapping that describes a GPU.
-func (g *gpuText) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads a name or a mapping that describes a GPU.
+func (g *gpuText) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		d.Value(path, n, (*string)(g))
 		return
@@ -167,8 +167,8 @@ type Workload struct {
 	Scheduling *Scheduling `yaml:"scheduling"`
 }
 
-// DecodeNode reads a workload; its figures may name the GPU that they were measured on.
-func (w *Workload) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads a workload; its figures may name the GPU that they were measured on.
+func (w *Workload) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain Workload
 	var file struct {
 		plain
@@ -197,8 +197,8 @@ type busyOn struct {
 	Peak sharing.Optional[float64] `yaml:"peak"`
 }
 
-// DecodeNode reads a number, or a mapping.
-func (b *busyOn) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads a number, or a mapping.
+func (b *busyOn) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		d.Value(path, n, &b.Mean)
 		return
@@ -242,8 +242,8 @@ type KVShape struct {
 	State          int64 // bytes of a sequence, whatever its length: linear attention, Mamba, convolutions
 }
 
-// DecodeNode reads a model, which needs its parameters and weights where it names no config.
-func (m *LanguageModel) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads a model, which needs its parameters and weights where it names no config.
+func (m *LanguageModel) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain LanguageModel
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == "config" {

@@ -68,8 +68,8 @@ type Replicas struct {
 	Auto     bool // the decision chooses Max by the workload's load
 }
 
-// DecodeNode reads a number, a mapping of min and max, or auto.
-func (r *Replicas) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads a number, a mapping of min and max, or auto.
+func (r *Replicas) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	if r.Auto = n.Kind == yaml.ScalarNode && n.Value == "auto"; r.Auto {
 		return
 	}

@@ -12,6 +12,15 @@ import (
 // maxInputBytes bounds a fleet file.
 const maxInputBytes = 16 << 20
 
+func init() {
+	strictyaml.Register((*Pool).decode)
+	strictyaml.Register((*gpuText).decode)
+	strictyaml.Register((*Workload).decode)
+	strictyaml.Register((*Replicas).decode)
+	strictyaml.Register((*busyOn).decode)
+	strictyaml.Register((*LanguageModel).decode)
+}
+
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
 // a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. readFile reads
 // files that it names, the config.json of models: [os.ReadFile] from the working folder, the ReadFile of an [embed.FS]

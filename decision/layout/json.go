@@ -106,8 +106,10 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 	return strictyaml.Decode(data, n, strictyaml.Options{MaxBytes: maxBytes})
 }
 
-// DecodeNode reads a node as one of a cluster is read, for files that hold nodes among other things.
-func (n *Node) DecodeNode(d *strictyaml.Decoder, path string, y *yaml.Node) {
+func init() { strictyaml.Register((*Node).decode) }
+
+// decode reads a node as one of a cluster is read, for files that hold nodes among other things.
+func (n *Node) decode(d *strictyaml.Decoder, path string, y *yaml.Node) {
 	var in nodeJSON
 	d.Value(path, y, &in)
 	r := reader{gpus: map[string]*GPU{}, workloads: map[string]*Workload{}}

@@ -48,8 +48,8 @@ func (d *Decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	if v.CanAddr() {
 		to = v.Addr().Interface()
 	}
-	if own, ok := to.(NodeDecoder); ok {
-		own.DecodeNode(d, path, n)
+	if decode := registered[v.Type()]; decode != nil && to != nil {
+		decode(to, d, path, n)
 		return
 	}
 	if at, ok := optional.Fill(to); ok {
@@ -293,10 +293,15 @@ type Options struct {
 	MaxBytes int
 }
 
-// NodeDecoder is implemented by types that read a node themselves, for values with several shapes (a string or a
-// list, say). It reports problems through d at path and must not panic on any node.
-type NodeDecoder interface {
-	DecodeNode(d *Decoder, path string, n *yaml.Node)
+// registered holds the functions of Register.
+var registered = map[reflect.Type]func(to any, d *Decoder, path string, n *yaml.Node){}
+
+// Register has a package's init name the function that decodes its type T, for values with several shapes (a string or
+// a list, say). It reports problems through d at path and must not panic on any node.
+func Register[T any](decode func(to *T, d *Decoder, path string, n *yaml.Node)) {
+	registered[reflect.TypeFor[T]()] = func(to any, d *Decoder, path string, n *yaml.Node) {
+		decode(to.(*T), d, path, n)
+	}
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

@@ -21,8 +21,10 @@ import (
 // Strings is a list of strings, of which a single one may be written as a string.
 type Strings []string
 
-// DecodeNode reads a string as a list of one.
-func (s *Strings) DecodeNode(d *Decoder, path string, n *yaml.Node) {
+func init() { Register((*Strings).decode) }
+
+// decode reads a string as a list of one.
+func (s *Strings) decode(d *Decoder, path string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		*s = make(Strings, 1)
 		d.Value(path, n, &(*s)[0])

@@ -34,7 +34,9 @@ func (l *level) UnmarshalText(b []byte) error {
 // words reads a string or a list of strings.
 type words []string
 
-func (w *words) DecodeNode(d *Decoder, path string, n *yaml.Node) {
+func init() { Register((*words).decode) }
+
+func (w *words) decode(d *Decoder, path string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		*w = words{n.Value}
 		return

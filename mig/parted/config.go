@@ -98,8 +98,14 @@ const filterRemedy = `write 0x<device><vendor>, for example "0x233510DE" or "0x2
 
 type filters []mig.DeviceFilter
 
-// DecodeNode reads a filter or a list of filters.
-func (f *filters) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+func init() {
+	strictyaml.Register((*filters).decode)
+	strictyaml.Register((*selector).decode)
+	strictyaml.Register((*devices).decode)
+}
+
+// decode reads a filter or a list of filters.
+func (f *filters) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	var texts strictyaml.Strings
 	d.Value(path, n, &texts)
 	for _, s := range texts {
@@ -113,8 +119,8 @@ func (f *filters) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 
 type selector DeviceSelector
 
-// DecodeNode reads "all" or a list of indices.
-func (s *selector) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads "all" or a list of indices.
+func (s *selector) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		if n.Tag != "!!str" || n.Value != "all" {
 			d.Addf(path, n, "write all or a list of indices such as [0, 2]", "%q selects no devices", problem.Clip(n.Value))
@@ -132,8 +138,8 @@ func (s *selector) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 
 type devices map[string]int
 
-// DecodeNode reads profile names and counts.
-func (p *devices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+// decode reads profile names and counts.
+func (p *devices) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	var raw map[string]int
 	d.Value(path, n, &raw)
 	*p = make(devices, len(raw))
