@@ -28,7 +28,7 @@ func TestCatalogue(t *testing.T) {
 			if p.parsed.Slices != p.ComputeSlices || p.parsed.String() != p.Name {
 				t.Errorf("%s %s: %d compute slices", m.Key, p.Name, p.ComputeSlices)
 			}
-			if back := m.ProfileByConst(p.Const); back != p {
+			if back := m.profileByConst(p.Const); back != p {
 				t.Errorf("%s %s: constant %d is that of %v", m.Key, p.Name, p.Const, back)
 			}
 			resource, err1 := ResourceName(p.Name)

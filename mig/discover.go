@@ -111,7 +111,7 @@ func (m *Model) agrees(profiles []DeviceProfile) bool {
 		return false
 	}
 	for _, d := range profiles {
-		p := m.ProfileByConst(d.Const)
+		p := m.profileByConst(d.Const)
 		if p == nil || p.ComputeSlices != d.Slices || p.ID.Known && p.ID.Value != d.ID ||
 			!slices.Equal(p.Placements, d.Placements) {
 			return false

@@ -175,8 +175,8 @@ func (m *Model) Profile(name string) (*Profile, error) {
 	return nil, m.unknownProfile(name)
 }
 
-// ProfileByConst returns the profile of an NVML constant (NVML_GPU_INSTANCE_PROFILE_*), or nil without it.
-func (m *Model) ProfileByConst(nvmlConst int) *Profile {
+// profileByConst returns the profile of an NVML constant (NVML_GPU_INSTANCE_PROFILE_*), or nil without it.
+func (m *Model) profileByConst(nvmlConst int) *Profile {
 	for _, p := range m.Profiles {
 		if p.Const == nvmlConst {
 			return p

@@ -16,7 +16,7 @@ func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := c.Servers(ctx)
+	servers, err := c.servers(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func (o *DaemonOptions) prepare(ctx context.Context) (c *Client, environ []strin
 			return nil, nil, c.opError("start", err)
 		}
 	}
-	switch _, err = c.Servers(ctx); {
+	switch _, err = c.servers(ctx); {
 	case err == nil:
 		err = c.opError("start", ErrDaemonRunning)
 	case errors.Is(err, ErrNoDaemon):
@@ -175,7 +175,7 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 	defer cancel()
 	var first time.Time
 	for {
-		switch _, err := d.client.Servers(ctx); {
+		switch _, err := d.client.servers(ctx); {
 		case err == nil:
 			if first.IsZero() {
 				first = time.Now()
@@ -191,7 +191,7 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 		}
 		select {
 		case <-d.done:
-			if _, err := d.client.Servers(ctx); err == nil {
+			if _, err := d.client.servers(ctx); err == nil {
 				return ErrDaemonRunning // another one was quicker
 			}
 			return errExited

@@ -28,7 +28,7 @@ var (
 	ErrTimeout = errors.New("mps: the control daemon did not answer in time")
 	// non-zero exit for another reason
 	ErrCrashed        = errors.New("mps: the control program failed")
-	ErrGarbled        = errors.New("mps: the answer cannot be understood")
+	errGarbled        = errors.New("mps: the answer cannot be understood")
 	errOutputTooLarge = errors.New("mps: the answer is larger than the allowed size") // of 1 MiB
 	ErrRejected       = errors.New("mps: the control daemon refused")
 	// older driver, or the other protocol
@@ -59,7 +59,7 @@ func garbled(what string, line int, text string) error {
 	if line > 0 {
 		at = fmt.Sprintf("line %d: ", line)
 	}
-	return &failure{fmt.Sprintf("not a %s: %s%q", what, at, problem.Clip(text)), []error{ErrGarbled}}
+	return &failure{fmt.Sprintf("not a %s: %s%q", what, at, problem.Clip(text)), []error{errGarbled}}
 }
 
 // refused is a refusal by the control daemon: its program exits 0 all the same. reason is nil where it is not

@@ -10,6 +10,7 @@ import (
 
 // Names for the tests in package mps_test.
 var (
+	ErrGarbled        = errGarbled
 	ErrMismatch       = errMismatch
 	ErrOutputTooLarge = errOutputTooLarge
 	ErrServerNotFound = errServerNotFound
@@ -22,6 +23,8 @@ func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
 	out, err := c.run(ctx, c.timeout, in)
 	return out.Stdout, err
 }
+
+func (c *Client) Servers(ctx context.Context) ([]int, error) { return c.servers(ctx) }
 
 func (c *Client) ServerStatus(ctx context.Context, server int) (string, error) {
 	return c.serverStatus(ctx, server)

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 )
 
-// FuzzAnswers feeds every parser of answers: a value or an ErrGarbled, never
+// FuzzAnswers feeds every parser of answers: a value or an errGarbled, never
 // both, and never a value without its required parts.
 func FuzzAnswers(f *testing.F) {
 	exs, _ := transcript(f)
@@ -37,14 +37,14 @@ func FuzzAnswers(f *testing.F) {
 			"devices":    func(s string) (any, error) { return parseDeviceQuery(s) },
 		} {
 			v, err := parse(text)
-			if err != nil && (!errors.Is(err, ErrGarbled) || !reflect.ValueOf(v).IsZero()) {
+			if err != nil && (!errors.Is(err, errGarbled) || !reflect.ValueOf(v).IsZero()) {
 				t.Errorf("%s: %+v with error %v", name, v, err)
 			}
 			if err != nil && len(err.Error()) > 1000 {
 				t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
 			}
 		}
-		if err := outcome(Output{Stdout: text}); err != nil && !errors.Is(err, ErrGarbled) && !errors.Is(err, ErrRejected) {
+		if err := outcome(Output{Stdout: text}); err != nil && !errors.Is(err, errGarbled) && !errors.Is(err, ErrRejected) {
 			t.Errorf("outcome: %v", err)
 		}
 	})

@@ -34,7 +34,7 @@ func shortDir(t testing.TB) string {
 func optionsOf(t testing.TB, o mpstest.Options) mps.DaemonOptions {
 	t.Helper()
 	dir := shortDir(t)
-	return mps.DaemonOptions{Program: must.Get(mpstest.Program(o))(t), Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
+	return mps.DaemonOptions{Program: must.Get(mpstest.Program(o))(t), Runner: mpstest.Socket, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 }
 
@@ -221,7 +221,7 @@ func fake(t testing.TB, dir, script string) string {
 
 // slowAtFirst leaves the first command to the daemon without an answer, as a busy node does.
 type slowAtFirst struct {
-	mpstest.Socket
+	mps.Runner
 	asked *atomic.Int32
 }
 
@@ -230,14 +230,14 @@ func (s slowAtFirst) Run(ctx context.Context, in mps.Invocation) (mps.Output, er
 		<-ctx.Done()
 		return mps.Output{}, context.Cause(ctx)
 	}
-	return s.Socket.Run(ctx, in)
+	return s.Runner.Run(ctx, in)
 }
 
 // TestStartWaitsForAnAnswer as long as it may, though one command was not answered in its time; and no longer.
 func TestStartWaitsForAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, long := range []bool{true, false} {
-		runner := slowAtFirst{asked: new(atomic.Int32)}
+		runner := slowAtFirst{Runner: mpstest.Socket, asked: new(atomic.Int32)}
 		o := optionsOf(t, mpstest.Options{})
 		o.Runner, o.Timeout, o.StartTimeout = runner, time.Second, time.Minute
 		if !long {

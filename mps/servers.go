@@ -20,8 +20,8 @@ func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), c
 	return read(ctx, c, parse, command, w)
 }
 
-// Servers lists the process IDs of the daemon's servers, possibly none.
-func (c *Client) Servers(ctx context.Context) ([]int, error) {
+// servers lists the process IDs of the daemon's servers, possibly none.
+func (c *Client) servers(ctx context.Context) ([]int, error) {
 	return read(ctx, c, parsePIDs, "get_server_list")
 }
 

@@ -28,7 +28,7 @@ type ServerSnapshot struct {
 // Snapshot.Daemon; a refusal or an answer that cannot be understood is an error.
 func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	var s Snapshot
-	servers, err := c.Servers(ctx)
+	servers, err := c.servers(ctx)
 	switch {
 	case errors.Is(err, ErrNoDaemon):
 		s.Daemon = sharing.AnswerNo

@@ -123,7 +123,7 @@ func (d *Daemon) end(ctx context.Context, grace time.Duration) error {
 	}
 	asked, cancel := withTimeout(own, min(knowPeriod, d.client.timeout))
 	defer cancel()
-	servers, err := d.client.Servers(asked)
+	servers, err := d.client.servers(asked)
 	if err != nil {
 		d.client.log.WarnContext(ctx, "mps stop: the daemon does not answer", "err", err)
 	} else {

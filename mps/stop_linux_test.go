@@ -72,7 +72,7 @@ func killAtRandom(t testing.TB, prog *mps.Program, rng *rand.Rand) error {
 		return err
 	}
 	defer os.RemoveAll(dir) // in the test's own directory nothing else is
-	opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: 5 * time.Second, StartTimeout: 30 * time.Second,
+	opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket, Timeout: 5 * time.Second, StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	d, err := mps.Start(t.Context(), opt)
 	if err != nil {
@@ -199,7 +199,7 @@ func TestAdopt(t *testing.T) {
 	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
 	before := must.Get(first.Snapshot(ctx))(t)
 
-	opt.Runner = mpstest.Socket{}
+	opt.Runner = mpstest.Socket
 	d := must.Get(mps.Adopt(ctx, opt))(t)
 	after, err := d.Client().Snapshot(ctx)
 	if diff := cmp.Diff(before, after); err != nil || diff != "" || !slices.Equal(after.Servers[0].Clients, []int{a.cmd.Process.Pid}) {

@@ -96,7 +96,7 @@ func (c *Client) verify(ctx context.Context, pid int, opts VerifyOptions) (Membe
 
 // findClient looks for the process in the client list of each server.
 func (c *Client) findClient(ctx context.Context, m *Membership) error {
-	servers, err := c.Servers(ctx)
+	servers, err := c.servers(ctx)
 	if err != nil {
 		return err
 	}

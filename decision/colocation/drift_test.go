@@ -27,7 +27,7 @@ import (
 
 // scripted is a site of servers under a script, which knows the run that goes on. All is in simulated time.
 type scripted struct {
-	Simulation
+	simulation
 	caches  bool          // the servers report the words of prompts that they have seen as cached
 	spinner time.Duration // of runs next to a neighbour that spins, "spinner-" and the load
 	reply   func(s *scripted, r loadgentest.Request) loadgentest.Reply

@@ -44,8 +44,8 @@ type Prober interface {
 	Close() error
 }
 
-// Machine is a Site of real servers on one of this machine's GPUs.
-type Machine struct {
+// machine is a Site of real servers on one of this machine's GPUs.
+type machine struct {
 	opts     MachineOptions
 	plan     *Plan
 	snapshot probe.Snapshot
@@ -54,11 +54,12 @@ type Machine struct {
 	runner mps.Runner // for tests: nil is the program
 }
 
-// NewMachine inspects the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
+// NewMachine returns the Site of real servers on the plan's GPU. It inspects this through opts.Source, and refuses one
+// in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
-func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
+func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (Site, error) {
 	opts.Program = cmp.Or(opts.Program, &mps.Program{})
-	m := &Machine{opts: opts, plan: plan}
+	m := &machine{opts: opts, plan: plan}
 	if opts.Source == nil {
 		return m, nil
 	}
@@ -70,29 +71,29 @@ func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine,
 	return m, nil
 }
 
-func (m *Machine) basis() sharing.Basis {
+func (m *machine) basis() sharing.Basis {
 	if m.opts.Source != nil {
 		return m.opts.Source.Info().Basis
 	}
 	return sharing.BasisMeasured
 }
 
-func (m *Machine) predictor() *predict.Predictor {
+func (m *machine) predictor() *predict.Predictor {
 	p := predict.NewPredictor()
 	return &p
 }
 
 // visible returns the UUID to which servers must be confined, "" where the GPU is the only one or unknown.
-func (m *Machine) visible() string {
+func (m *machine) visible() string {
 	if m.snapshot.Only {
 		return ""
 	}
 	return m.snapshot.Device.UUID
 }
 
-func (m *Machine) gpu() (string, string) { return m.snapshot.Device.Name, m.snapshot.Driver }
+func (m *machine) gpu() (string, string) { return m.snapshot.Device.Name, m.snapshot.Driver }
 
-func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
+func (m *machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	say func(format string, args ...any)) (*deployment, error) {
 	m.say = say
 	st := &deployment{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
@@ -144,7 +145,7 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 }
 
 // probe opens the GPU for use, and closes it.
-func (m *Machine) probe(ctx context.Context, pipe string, use func(Prober) error) error {
+func (m *machine) probe(ctx context.Context, pipe string, use func(Prober) error) error {
 	p, err := m.opts.Probe(ctx, m.snapshot.Device.UUID, pipe)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (m *Machine) probe(ctx context.Context, pipe string, use func(Prober) error
 }
 
 // ready waits until a server answers, while none of those that were started ends, and reports that every few seconds.
-func (m *Machine) ready(ctx context.Context, s *server, started []*server) error {
+func (m *machine) ready(ctx context.Context, s *server, started []*server) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
 		fmt.Errorf("%s is not ready within %v s (start_seconds)", s.plan.Name, m.plan.StartSecs))
 	defer cancel()
@@ -185,7 +186,7 @@ func (m *Machine) ready(ctx context.Context, s *server, started []*server) error
 
 // group is the servers of one mode, and their daemon.
 type group struct {
-	machine *Machine
+	machine *machine
 	mode    sharing.Mechanism
 	logs    string
 	pipe    string

@@ -158,7 +158,7 @@ func realRun(ctx context.Context, t *testing.T, text string, h how) results {
 	return h.measured(ctx, t, true, func(p *Plan) (Site, error) {
 		m, err := NewMachine(t.Context(), p, MachineOptions{Program: control, Source: scriptedGPU(t)})
 		if err == nil {
-			m.runner = mpstest.Socket{}
+			m.(*machine).runner = mpstest.Socket
 		}
 		return m, err
 	})

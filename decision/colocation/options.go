@@ -30,7 +30,7 @@ type Options struct {
 	// Predictor predicts the runs co-located; nil is predict.NewPredictor for real
 	// servers and the simulation's own for simulated ones.
 	Predictor *predict.Predictor
-	// Spinner is the time of each load's run on a Machine with a spinning kernel, which counts the time slices of its
+	// Spinner is the time of each load's run on a machine with a spinning kernel, which counts the time slices of its
 	// step; 0 leaves it out, and the stress kernels under MPS too. It needs MachineOptions.Probe.
 	Spinner time.Duration
 	// Progress, if not nil, is called with a line before each run, and with each note.
@@ -39,7 +39,7 @@ type Options struct {
 	simulatedTime bool // for tests
 }
 
-// Site runs servers: a [Machine] or a [Simulation].
+// Site runs servers: that of [NewMachine] or of [NewSimulation].
 type Site interface {
 	// basis is measured or simulated.
 	basis() sharing.Basis
@@ -193,8 +193,8 @@ func NewFolder(dir string) (string, error) {
 var plans embed.FS
 
 // BuiltinPlan returns the text of a plan that is part of the package: "simulated", a chat assistant on a small model
-// with a summarizer on a larger one, and "mixed", a server, a training job and a notebook, for a [Simulation];
-// "two-models" and "vllm", real servers to start from, for a [Machine].
+// with a summarizer on a larger one, and "mixed", a server, a training job and a notebook, for [NewSimulation];
+// "two-models" and "vllm", real servers to start from, for [NewMachine].
 func BuiltinPlan(name string) ([]byte, bool) {
 	text, err := plans.ReadFile("plans/" + name + ".yaml")
 	return text, err == nil

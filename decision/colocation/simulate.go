@@ -78,7 +78,7 @@ func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, 
 // predictor returns the predictor for simulated GPUs, which are shared as an H200 is (package simgpu) but for time
 // slices three times as long, which the timers of a busy machine keep. Its engines have next to no work on the host,
 // its prefills keep the GPU busy throughout, and its MPS costs a lone client nothing.
-func (s *Simulation) predictor() *predict.Predictor {
+func (s *simulation) predictor() *predict.Predictor {
 	p := predict.NewPredictor()
 	p.GPU, p.Driver = simulatedName, ""
 	set := func(q *predict.Parameter, v float64) {
@@ -100,19 +100,19 @@ func (s *Simulation) predictor() *predict.Predictor {
 	return &p
 }
 
-// Simulation is a Site of embedded servers on a simulated GPU.
-type Simulation struct {
+// simulation is a Site of embedded servers on a simulated GPU.
+type simulation struct {
 	plan *Plan
 	pipe bool // in-memory connections, for tests with simulated time
 }
 
-// NewSimulation returns the plan's servers on a simulated GPU.
-func NewSimulation(plan *Plan) *Simulation { return &Simulation{plan: plan} }
+// NewSimulation returns the Site of the plan's servers on a simulated GPU.
+func NewSimulation(plan *Plan) Site { return &simulation{plan: plan} }
 
-func (s *Simulation) basis() sharing.Basis  { return sharing.BasisSimulated }
-func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
+func (s *simulation) basis() sharing.Basis  { return sharing.BasisSimulated }
+func (s *simulation) gpu() (string, string) { return simulatedName, "" }
 
-func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*deployment,
+func (s *simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*deployment,
 	error) {
 	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Device: simgpu.New(m, &s.predictor().Parameters)}
 	var servers []loadgentest.SimulatedServer

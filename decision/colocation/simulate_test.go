@@ -94,7 +94,7 @@ func bubble(t *testing.T, after time.Duration, edit func(*Plan), h how) (r resul
 			if edit != nil {
 				edit(&machine)
 			}
-			return &Simulation{plan: &machine, pipe: true}, nil
+			return &simulation{plan: &machine, pipe: true}, nil
 		})
 	})
 	return r
@@ -230,12 +230,12 @@ func TestInterrupted(t *testing.T) {
 
 // stopping cancels while its servers are stopped.
 type stopping struct {
-	*Simulation
+	*simulation
 	cancel func()
 }
 
 func (s *stopping) start(ctx context.Context, m sharing.Mechanism, dir string, say func(string, ...any)) (*deployment, error) {
-	st, err := s.Simulation.start(ctx, m, dir, say)
+	st, err := s.simulation.start(ctx, m, dir, say)
 	if err == nil {
 		stop := st.close
 		st.close = func() error {
@@ -254,7 +254,7 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r = h.measured(ctx, t, false, func(p *Plan) (Site, error) {
-			return &stopping{&Simulation{plan: p, pipe: true}, cancel}, nil
+			return &stopping{&simulation{plan: p, pipe: true}, cancel}, nil
 		})
 	})
 	if r.code != exitOK || r.report == nil || !r.report.Complete || strings.Contains(r.stdout, "NOT COMPLETE") {

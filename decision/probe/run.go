@@ -150,15 +150,15 @@ var ErrStranger = errors.New("probe: another process ran on the GPU")
 func away(r Reading) (share float64, times int) {
 	var sum time.Duration
 	for _, gap := range r.Off {
-		if gap.Length() > strangersGap {
-			sum += gap.Length()
+		if gap.length() > strangersGap {
+			sum += gap.length()
 			times++
 		}
 	}
-	if r.Span.Length() <= 0 {
+	if r.Span.length() <= 0 {
 		return 0, 0
 	}
-	return float64(sum) / float64(r.Span.Length()), times
+	return float64(sum) / float64(r.Span.length()), times
 }
 
 // checkOthers spins on the GPU: another process that runs there shows as time off it.

@@ -20,9 +20,6 @@ type Simulated struct {
 	Stranger time.Duration
 }
 
-// SimulatedGPU is the name of a simulated GPU.
-const SimulatedGPU = "simulated GPU"
-
 const (
 	simulatedSMs       = 132
 	simulatedBandwidth = 3000.0 // GB/s
@@ -35,7 +32,7 @@ func (s *Simulated) Basis() sharing.Basis { return sharing.BasisSimulated }
 
 // Info implements Site.
 func (s *Simulated) Info(context.Context) (Info, error) {
-	return Info{GPU: SimulatedGPU, SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB}, nil
+	return Info{GPU: "simulated GPU", SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB}, nil
 }
 
 // Run implements Site.

@@ -50,8 +50,7 @@ type Interval struct {
 	To   time.Duration `json:"to"`
 }
 
-// Length is its duration.
-func (i Interval) Length() time.Duration { return i.To - i.From }
+func (i Interval) length() time.Duration { return i.To - i.From }
 
 // Reading holds the recordings of one task.
 type Reading struct {

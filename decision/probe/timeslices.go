@@ -37,7 +37,7 @@ func timeSlicesOf(readings []Reading) (*timeSlices, error) {
 			if gap.From < from || gap.To > to {
 				continue
 			}
-			off = append(off, gap.Length())
+			off = append(off, gap.length())
 			if k > 0 && r.Off[k-1].From >= from {
 				on = append(on, gap.From-r.Off[k-1].To)
 			}

@@ -29,14 +29,16 @@ import (
 
 // benchConfig holds the flags of a load test and of its output.
 type benchConfig struct {
-	*study.Flags
+	*study.Config
+	apply            func() error
 	progress, asJSON bool
 	report           string // a page
 	price            cost.Money
 }
 
 func benchFlags(fl *flag.FlagSet) *benchConfig {
-	c := &benchConfig{Flags: study.BindFlags(fl)}
+	c := &benchConfig{}
+	c.Config, c.apply = study.BindFlags(fl)
 	fl.BoolVar(&c.progress, "progress", true, "live progress on stderr")
 	page.Report(fl, &c.report, "write a page with the table, the charts and every run")
 	fl.BoolVar(&c.asJSON, "json", false, "print the summaries as JSON instead of tables")
@@ -70,7 +72,7 @@ func runBench(ctx context.Context, fl *call, std stdio) (err error) {
 		c.report = filepath.Join(c.Dir, "report.html")
 		c.File.Duration, c.File.Tenants[0].Warmup = time.Second, 4
 	}
-	if err := errors.Join(c.Apply(), c.Check()); err != nil {
+	if err := errors.Join(c.apply(), c.Check()); err != nil {
 		return badInput(err)
 	}
 	if err := c.Resolve(study.FileOptions{Stdin: std.in}); err != nil {
@@ -83,7 +85,7 @@ func runBench(ctx context.Context, fl *call, std stdio) (err error) {
 		}
 		return simgpu.New(sharing.MechanismMPS, &constants)
 	}
-	c.Health, c.Meta = benchHealth, map[string]any{"arguments": study.SafeArguments(fl.args)}
+	c.Health, c.Meta = benchHealth, map[string]any{"arguments": safeArguments(fl.args)}
 	c.Note = func(text string) { fmt.Fprintln(std.err, text) }
 	if c.progress {
 		var last loadgen.Progress
@@ -95,7 +97,7 @@ func runBench(ctx context.Context, fl *call, std stdio) (err error) {
 			last = now
 		}
 	}
-	o, err := study.Run(ctx, c.Config)
+	o, err := study.Run(ctx, *c.Config)
 	if o == nil {
 		return err
 	}
@@ -114,6 +116,19 @@ func runBench(ctx context.Context, fl *call, std stdio) (err error) {
 		return exitWith(exitNo, err)
 	}
 	return err
+}
+
+// safeArguments returns the arguments without the values of headers. Credentials in other places are the run's to
+// remove.
+func safeArguments(args []string) []string {
+	safe := slices.Clone(args)
+	for i, arg := range args {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "header=") || i > 0 && strings.TrimLeft(args[i-1], "-") == "header" {
+			name, _, _ := strings.Cut(arg, ":")
+			safe[i] = name + ": [redacted]"
+		}
+	}
+	return safe
 }
 
 // progressLine formats the state of a run, with the rate of tokens, of requests that have ended, since an earlier one.

@@ -235,6 +235,14 @@ func TestSecretsAreNotWritten(t *testing.T) {
 	}
 }
 
+func TestSafeArguments(t *testing.T) {
+	got := safeArguments([]string{"-header", "Authorization: Bearer x", "--header=Cookie: y", "-header", "Plain", "-seed", "1"})
+	want := []string{"-header", "Authorization: [redacted]", "--header=Cookie: [redacted]", "-header", "Plain: [redacted]", "-seed", "1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestSweepOnTheEmbeddedServer(t *testing.T) {
 	dir, html := filepath.Join(t.TempDir(), "sweep"), filepath.Join(t.TempDir(), "load.html")
 	code, out, errs := execBench(t.Context(), "", "-simulate", "baseline,mps,mig", "-concurrency", "2,4", "-requests", "8", "-max-tokens", "3", "-repeats", "2", "-out", dir, "-report", html)

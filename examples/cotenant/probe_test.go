@@ -49,7 +49,7 @@ func TestProbeSimulated(t *testing.T) {
 		}
 	}
 	p, err := predict.LoadPredictor(file)
-	if err != nil || p.Parameters.Quantum.Basis != sharing.BasisSimulated || p.GPU != probe.SimulatedGPU {
+	if err != nil || p.Parameters.Quantum.Basis != sharing.BasisSimulated || p.GPU != "simulated GPU" {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -79,7 +79,7 @@ func TestProbeJSON(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if !o.Simulated || o.GPU != probe.SimulatedGPU || o.Driver == nil || o.NotMeasured == nil || o.Parameters["quantum"].Basis != "simulated" {
+	if !o.Simulated || o.GPU != "simulated GPU" || o.Driver == nil || o.NotMeasured == nil || o.Parameters["quantum"].Basis != "simulated" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -95,7 +95,7 @@ func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.B
 	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	args = []string{"-real", "-control", p.Path, "-pipe", filepath.Join(dir, "p"), "-log", filepath.Join(dir, "l"), "-timeout", "1m"}
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	return &config{ctx: t.Context(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, daemon: mps.DaemonOptions{Runner: mpstest.Socket{}}}, args, stdout, stderr
+	return &config{ctx: t.Context(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, daemon: mps.DaemonOptions{Runner: mpstest.Socket}}, args, stdout, stderr
 }
 
 func TestRealCommands(t *testing.T) {

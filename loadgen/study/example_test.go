@@ -18,12 +18,12 @@ import (
 // test is the load test that a command line describes. Its runs count on a machine that has other work too.
 func test(args ...string) study.Config {
 	fl := flag.NewFlagSet("load", flag.ContinueOnError)
-	f := study.BindFlags(fl)
-	if err := errors.Join(fl.Parse(args), f.Apply(), f.Check(), f.Resolve(study.FileOptions{})); err != nil {
+	c, apply := study.BindFlags(fl)
+	if err := errors.Join(fl.Parse(args), apply(), c.Check(), c.Resolve(study.FileOptions{})); err != nil {
 		log.Fatal(err)
 	}
-	f.Health = loadgen.HealthLimits{SendLagP99: -1, PacingLagP99: -1, ReadLagP99: -1, SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1}
-	return f.Config
+	c.Health = loadgen.HealthLimits{SendLagP99: -1, PacingLagP99: -1, ReadLagP99: -1, SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1}
+	return *c
 }
 
 // A program gets the flags of a load test and the test that they describe; contradictions are reported before anything
@@ -34,12 +34,12 @@ func ExampleBindFlags() {
 		{"-rate", "2", "-concurrency", "8", "-requests", "200", "-cert", "client.pem"},
 	} {
 		fl := flag.NewFlagSet("load", flag.ContinueOnError)
-		f := study.BindFlags(fl)
-		if err := errors.Join(fl.Parse(args), f.Apply(), f.Check()); err != nil {
+		c, apply := study.BindFlags(fl)
+		if err := errors.Join(fl.Parse(args), apply(), c.Check()); err != nil {
 			fmt.Println(err)
 			continue
 		}
-		fmt.Println("rates", f.Rates, "with", f.File.Tenants[0].Requests, "requests each")
+		fmt.Println("rates", c.Rates, "with", c.File.Tenants[0].Requests, "requests each")
 	}
 	// Output:
 	// rates [2 4 8] with 200 requests each
@@ -92,11 +92,4 @@ func ExampleOutcome_Verdict() {
 	// Output:
 	// map[http_429:5 ok:15]
 	// the gate is shut: true
-}
-
-// Arguments may go into a report, credentials in headers may not.
-func ExampleSafeArguments() {
-	fmt.Println(study.SafeArguments([]string{"-endpoint", "http://llm:8000", "-header", "Authorization: Bearer s3cret", "-rate", "4"}))
-	// Output:
-	// [-endpoint http://llm:8000 -header Authorization: [redacted] -rate 4]
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
-// Flags reads a Config from command-line flags.
-type Flags struct {
+// flags reads a Config from command-line flags.
+type flags struct {
 	Config
 	fl                  *flag.FlagSet
 	names               map[string]bool // those of BindFlags; true: given
@@ -31,10 +31,11 @@ type Flags struct {
 	randomIn, randomOut int
 }
 
-// BindFlags defines the flags of a load test: of one tenant and its loads, or of a
-// plan. Apply must follow once fl has been parsed.
-func BindFlags(fl *flag.FlagSet) *Flags {
-	c := &Flags{fl: fl, names: map[string]bool{}}
+// BindFlags defines the flags of a load test: of one tenant and its loads, or of a plan. Once fl has been parsed, apply
+// checks the flags against one another and completes the Config from them. It reads no file; its error names every
+// problem.
+func BindFlags(fl *flag.FlagSet) (config *Config, apply func() error) {
+	c := &flags{fl: fl, names: map[string]bool{}}
 	c.server.Header = map[string]string{}
 	f := &c.File
 	f.Tenants = []Tenant{{Tenant: loadgen.Tenant{Name: "load", Body: map[string]any{}}}}
@@ -95,7 +96,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 		return err
 	})
 	fl.VisitAll(func(f *flag.Flag) { c.names[f.Name] = false })
-	return c
+	return &c.Config, c.apply
 }
 
 var (
@@ -114,9 +115,7 @@ var (
 	withPlan = strings.Fields("plan study out repeats fail-if")
 )
 
-// Apply checks the flags against one another and completes the Config from them. It
-// reads no file. The error names every problem.
-func (c *Flags) Apply() error {
+func (c *flags) apply() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -172,7 +171,7 @@ func (c *Flags) Apply() error {
 	return errors.Join(errs...)
 }
 
-func (c *Flags) addHeader(text string) error {
+func (c *flags) addHeader(text string) error {
 	name, value, ok := strings.Cut(text, ":")
 	if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); !ok || name == "" {
 		return errors.New("write NAME: VALUE")
@@ -184,7 +183,7 @@ func (c *Flags) addHeader(text string) error {
 	return nil
 }
 
-func (c *Flags) addBody(text string) error {
+func (c *flags) addBody(text string) error {
 	name, value, ok := strings.Cut(text, "=")
 	if name = strings.TrimSpace(name); !ok || name == "" {
 		return errors.New("write NAME=VALUE")
@@ -225,17 +224,4 @@ func window(w *loadgen.Window) func(string) error {
 		}
 		return nil
 	}
-}
-
-// SafeArguments returns the arguments without the values of headers. Credentials in
-// other places are the run's to remove.
-func SafeArguments(args []string) []string {
-	safe := slices.Clone(args)
-	for i, arg := range args {
-		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "header=") || i > 0 && strings.TrimLeft(args[i-1], "-") == "header" {
-			name, _, _ := strings.Cut(arg, ":")
-			safe[i] = name + ": [redacted]"
-		}
-	}
-	return safe
 }

@@ -65,7 +65,7 @@ func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
 	if err != nil {
 		return nil, &problem.Operation{Package: "mig", Op: "read profiles", Device: uuid, Err: err}
 	}
-	return &Device{lockedDevice: d, uuid: uuid, name: name, model: d.model}, nil
+	return &Device{d, uuid, name, d.model}, nil
 }
 
 // identity takes NVML's words apart: device or subsystem above, vendor below.

@@ -25,20 +25,12 @@ var ErrNoDriver = errors.New("mignvml: no NVIDIA driver")
 // host, and those of containers that mount it. For a user other than root the directory must exist and be writable.
 type Device struct {
 	lockedDevice
-	uuid, name string
-	model      *mig.Model
+	UUID  string
+	Name  string     // the product name that the driver reports
+	Model *mig.Model // the catalogue's, or one made of the device's answers (see mig.Discover)
 }
 
 type lockedDevice interface {
 	mig.Device
 	mig.Locker
 }
-
-// UUID returns the GPU's UUID.
-func (d *Device) UUID() string { return d.uuid }
-
-// Name returns the product name that the driver reports.
-func (d *Device) Name() string { return d.name }
-
-// Model returns the GPU's model: the catalogue's, or one made of the device's answers (see mig.Discover).
-func (d *Device) Model() *mig.Model { return d.model }

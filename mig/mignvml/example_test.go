@@ -30,8 +30,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	want := []mig.Count{{Profile: gpu.Model().Profiles[0].Name, N: 3}}
-	plan, err := mig.Diff(gpu.Model(), state.Layout(), want, mig.DiffOptions{})
+	want := []mig.Count{{Profile: gpu.Model.Profiles[0].Name, N: 3}}
+	plan, err := mig.Diff(gpu.Model, state.Layout(), want, mig.DiffOptions{})
 	fmt.Println(plan.Steps, err)
 }
 
@@ -50,7 +50,7 @@ func ExampleDriver_Devices() {
 	}
 	for _, g := range gpus {
 		state, err := g.State(context.Background())
-		fmt.Println(g.Name(), g.Model(), state.Mode, state.Resetless, state.Layout(), err)
+		fmt.Println(g.Name, g.Model, state.Mode, state.Resetless, state.Layout(), err)
 	}
 }
 

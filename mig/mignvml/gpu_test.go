@@ -6,6 +6,7 @@ package mignvml
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/must"
@@ -24,18 +25,18 @@ func TestCatalogueAgainstGPU(t *testing.T) {
 	}
 	for _, g := range gpus {
 		pci, r := g.lockedDevice.(*device).handle.GetPciInfo()
-		must.Do(t, opError("GetPciInfo", g.uuid, r))
+		must.Do(t, opError("GetPciInfo", g.UUID, r))
 		models := identity(pci).Models()
 		if len(models) == 0 {
-			t.Errorf("%s %v is not in the catalogue", g.Name(), identity(pci))
+			t.Errorf("%s %v is not in the catalogue", g.Name, identity(pci))
 			continue
 		}
-		byName, err := mig.Lookup(g.Name())
+		byName, err := mig.Lookup(g.Name)
 		if err != nil || byName != models[0] {
-			t.Errorf("Lookup(%q) = %v, %v; the PCI id gives %s", g.Name(), byName, err, models[0])
+			t.Errorf("Lookup(%q) = %v, %v; the PCI id gives %s", g.Name, byName, err, models[0])
 		}
-		if g.Model() != models[0] {
-			t.Errorf("%s: the device's placements or ids differ from the catalogue's %s", g.Name(), models[0])
+		if g.Model != models[0] {
+			t.Errorf("%s: the device's placements or ids differ from the catalogue's %s", g.Name, models[0])
 		}
 		profiles := must.Get(g.lockedDevice.(*device).profiles())(t)
 		for _, d := range profiles {
@@ -43,19 +44,20 @@ func TestCatalogueAgainstGPU(t *testing.T) {
 		}
 		state := must.Get(g.State(context.Background()))(t)
 		if state.Resetless != sharing.AnswerUnknown && (state.Resetless == sharing.AnswerYes) != models[0].Resetless {
-			t.Errorf("%s: field 184: resetless %s, the catalogue %v", g.Name(), state.Resetless, models[0].Resetless)
+			t.Errorf("%s: field 184: resetless %s, the catalogue %v", g.Name, state.Resetless, models[0].Resetless)
 		}
-		t.Logf("%s: %s, MIG enabled %v, [%s], %d profiles compared", g.Name(), models[0], state.Mode, state.Layout(), len(profiles))
+		t.Logf("%s: %s, MIG enabled %v, [%s], %d profiles compared", g.Name, models[0], state.Mode, state.Layout(), len(profiles))
 	}
 }
 
 func compare(t *testing.T, m *mig.Model, d mig.DeviceProfile) {
 	t.Helper()
-	p := m.ProfileByConst(d.Const)
-	if p == nil {
+	at := slices.IndexFunc(m.Profiles, func(p *mig.Profile) bool { return p.Const == d.Const })
+	if at < 0 {
 		t.Errorf("%s: the catalogue lacks the profile of constant %d (id %d)", m, d.Const, d.ID)
 		return
 	}
+	p := m.Profiles[at]
 	check := func(figure string, got int, want sharing.Cell[int]) {
 		if v, ok := want.Get(); ok && v != got {
 			t.Errorf("%s %s: %s %d, the catalogue has %d", m, p, figure, got, v)

@@ -41,10 +41,11 @@ func fakeH200(t *testing.T) (*mock.Interface, *mock.Device, *mig.Model) {
 			return nvml.SUCCESS
 		},
 		GetGpuInstanceProfileInfoFunc: func(c int) (nvml.GpuInstanceProfileInfo, nvml.Return) {
-			p := m.ProfileByConst(c)
-			if p == nil {
+			i := slices.IndexFunc(m.Profiles, func(p *mig.Profile) bool { return p.Const == c })
+			if i < 0 {
 				return nvml.GpuInstanceProfileInfo{}, nvml.ERROR_NOT_SUPPORTED
 			}
+			p := m.Profiles[i]
 			return nvml.GpuInstanceProfileInfo{Id: uint32(p.ID.Value), SliceCount: uint32(p.ComputeSlices), InstanceCount: uint32(p.MaxInstances),
 				MultiprocessorCount: uint32(p.SMs.Value), MemorySizeMB: uint64(p.Memory.Value.MiB())}, nvml.SUCCESS
 		},
@@ -87,8 +88,8 @@ func opened(t *testing.T, lib nvml.Interface) *Device {
 func TestModelOfDevice(t *testing.T) {
 	lib, dev, m := fakeH200(t)
 	d := opened(t, lib)
-	if d.Model() != m || d.Name() != "NVIDIA H200" || d.UUID() != "GPU-1" {
-		t.Errorf("%s %s %s", d.Model(), d.Name(), d.UUID())
+	if d.Model != m || d.Name != "NVIDIA H200" || d.UUID != "GPU-1" {
+		t.Errorf("%s %s %s", d.Model, d.Name, d.UUID)
 	}
 	s, err := d.State(context.Background())
 	if err != nil || s.Mode || s.Pending || s.Resetless != sharing.AnswerYes {
@@ -104,13 +105,13 @@ func TestModelOfDevice(t *testing.T) {
 		return info, r
 	}
 	d = opened(t, lib)
-	if d.Model() == m || len(d.Model().Profiles) != 6 || d.Model().CIRule != "cts-aligned" {
-		t.Errorf("%s has %v", d.Model(), d.Model().ProfileNames())
+	if d.Model == m || len(d.Model.Profiles) != 6 || d.Model.CIRule != "cts-aligned" {
+		t.Errorf("%s has %v", d.Model, d.Model.ProfileNames())
 	}
-	if diff := cmp.Diff([]string{"1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb"}, d.Model().ProfileNames()); diff != "" {
+	if diff := cmp.Diff([]string{"1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb"}, d.Model.ProfileNames()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := d.Model().Place([]mig.Count{{Profile: "3g.71gb", N: 2}}, mig.Layout{}); err != nil {
+	if _, err := d.Model.Place([]mig.Count{{Profile: "3g.71gb", N: 2}}, mig.Layout{}); err != nil {
 		t.Error(err)
 	}
 }

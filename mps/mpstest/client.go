@@ -17,7 +17,7 @@ import (
 var (
 	// over the limit of contexts, as driver 580 says it
 	errUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")
-	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
+	errWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
 )
 
 // View holds a CUDA process's view of the GPU after its first call.
@@ -69,7 +69,7 @@ func (d *Daemon) serverFor(uid int) (*server, error) {
 	}
 	s := d.servers[0]
 	if s.uid != uid {
-		return nil, ErrWaiting
+		return nil, errWaiting
 	}
 	return s, nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// FirstPID is the first process ID that the fake invents; Linux assigns none above 4194304.
-const FirstPID = 5_000_000
+// firstPID is the first process ID that the fake invents; Linux assigns none above 4194304.
+const firstPID = 5_000_000
 
 // Options describe the fake. The zero value is driver 580 on one H200.
 type Options struct {
@@ -82,7 +82,7 @@ func New(opts Options) *Daemon {
 	if opts.GPUs == nil {
 		opts.GPUs = []GPU{H200(0)}
 	}
-	d := &Daemon{opt: opts, nextPID: FirstPID, settings: settings{100, map[string]string{}}}
+	d := &Daemon{opt: opts, nextPID: firstPID, settings: settings{100, map[string]string{}}}
 	return d
 }
 
@@ -109,8 +109,8 @@ func (d *Daemon) Stop() {
 	d.gone = true
 }
 
-// Running reports whether the fake still runs: a quit command and Stop end it.
-func (d *Daemon) Running() bool {
+// running reports whether the fake still runs: a quit command and Stop end it.
+func (d *Daemon) running() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return !d.gone

@@ -4,7 +4,6 @@ package mpstest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,8 +27,8 @@ func Example() {
 	}
 	app, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvThreads + "=25"}})
 	fmt.Println(app.Client, app.SMs, err)
-	servers, err := c.Servers(context.Background())
-	fmt.Println(servers[0] == app.Server, err)
+	now, err := c.Snapshot(context.Background())
+	fmt.Println(now.Servers[0].Server == app.Server, err)
 	// Output:
 	// true 32 <nil>
 	// true <nil>
@@ -44,9 +43,9 @@ func ExampleDaemon_Inject() {
 		fmt.Println(err)
 		return
 	}
-	_, err = c.Servers(context.Background())
-	fmt.Println(errors.Is(err, mps.ErrGarbled))
-	_, err = c.Servers(context.Background())
+	_, err = c.Snapshot(context.Background())
+	fmt.Println(err != nil)
+	_, err = c.Snapshot(context.Background())
 	fmt.Println(err)
 	// Output:
 	// true

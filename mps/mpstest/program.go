@@ -84,10 +84,11 @@ func Program(opts Options) (*mps.Program, error) {
 
 // Socket is an mps.Runner that talks to a stand-in daemon process over its socket, without running a program for each
 // command, which is slow. The daemon is the one of the invocation's pipe directory.
-type Socket struct{}
+var Socket mps.Runner = socketRunner{}
 
-// Run plays one run of the control program.
-func (Socket) Run(ctx context.Context, in mps.Invocation) (out mps.Output, err error) {
+type socketRunner struct{}
+
+func (socketRunner) Run(ctx context.Context, in mps.Invocation) (out mps.Output, err error) {
 	conn, err := net.Dial("unix", socket(pipeOf(in.Env)))
 	if err != nil {
 		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
@@ -122,7 +123,7 @@ func control(args []string, stdin io.Reader, stdout io.Writer) int {
 		}
 		in.Stdin = string(text)
 	}
-	out, err := Socket{}.Run(context.Background(), in)
+	out, err := Socket.Run(context.Background(), in)
 	if err != nil {
 		return say(stdout, "Lost the connection to the MPS control daemon: "+err.Error(), 2)
 	}
@@ -232,9 +233,9 @@ type connection struct {
 }
 
 func (c *connection) Control(in mps.Invocation, out *mps.Output) (err error) {
-	before := c.d.Running()
+	before := c.d.running()
 	*out, err = c.d.Run(c.ctx, in)
-	c.last = c.last || before && !c.d.Running()
+	c.last = c.last || before && !c.d.running()
 	return err
 }
 

@@ -20,8 +20,8 @@ import "errors"
 // ErrUnavailable is returned where there is no NVML.
 var ErrUnavailable = errors.New("telemetrynvml: NVML is not available")
 
-// ErrClosed is returned after the reader was closed.
-var ErrClosed = errors.New("telemetrynvml: the reader is closed")
+// errClosed is returned after the reader was closed.
+var errClosed = errors.New("telemetrynvml: the reader is closed")
 
 // Options say how to open NVML. The zero value finds the library by its name.
 type Options struct {

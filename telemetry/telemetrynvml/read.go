@@ -272,12 +272,12 @@ func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r 
 		return err
 	}
 	if s.closed.Load() {
-		return ErrClosed
+		return errClosed
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed.Load() { // closed while this waited
-		return ErrClosed
+		return errClosed
 	}
 	if index < 0 || index >= len(s.devs) {
 		return fmt.Errorf("%w: %d of %d", telemetry.ErrNoDevice, index, len(s.devs))
@@ -316,7 +316,7 @@ func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed.Load() {
-		return inv, ErrClosed
+		return inv, errClosed
 	}
 	inv.Driver = strings.TrimPrefix(s.info.Detail, "driver ")
 	var errs []error

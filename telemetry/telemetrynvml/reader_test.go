@@ -152,7 +152,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 			t.Errorf("hangs %v: %v", hangs, err)
 		}
 		var r telemetry.Reading
-		if err := s.Read(t.Context(), 0, telemetry.GroupEnergy, &r); !errors.Is(err, ErrClosed) {
+		if err := s.Read(t.Context(), 0, telemetry.GroupEnergy, &r); !errors.Is(err, errClosed) {
 			t.Errorf("err = %v", err)
 		}
 		if hangs {
@@ -302,7 +302,7 @@ func TestErrors(t *testing.T) {
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Read(t.Context(), 0, telemetry.GroupBasic, &r); !errors.Is(err, ErrClosed) {
+	if err := s.Read(t.Context(), 0, telemetry.GroupBasic, &r); !errors.Is(err, errClosed) {
 		t.Errorf("err = %v", err)
 	}
 }

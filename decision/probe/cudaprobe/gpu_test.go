@@ -96,7 +96,7 @@ func TestGPUNextToSpinner(t *testing.T) {
 		readings := must.Get(sites[1].Run(t.Context(), sharing.MechanismTimeSlicing, probe.Task{Kind: probe.KindSpin, For: 3 * time.Second}))(t)
 		var sum time.Duration
 		for _, gap := range readings[0].Off {
-			sum += gap.Length()
+			sum += gap.To - gap.From
 		}
 		return sum
 	}
