@@ -111,9 +111,6 @@ func (m Money) MulFrac(num, den int64) (Money, error) {
 	return Money{micros: micros, currency: m.currency}, nil
 }
 
-// times returns m * p, rounded once to micro-units, half away from zero.
-func (m Money) times(p PPM) (Money, error) { return m.MulFrac(int64(p), int64(Whole)) }
-
 // magnitude returns |n|, for every n.
 func magnitude(n int64) uint64 {
 	if n < 0 {

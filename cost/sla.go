@@ -32,24 +32,12 @@ func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	return PPM(q), nil
 }
 
-// NetSaving returns the remainder of a monthly saving after the loss of a part of the monthly revenue: saving - revenue
-// * loss. It is below zero where sharing loses money.
-func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
-	if err := lossErr(revenue, loss); err != nil {
-		return Money{}, err
-	}
-	lost, err := revenue.times(loss)
-	if err != nil {
-		return Money{}, err
-	}
-	return saving.Sub(lost)
-}
-
 // BreakEvenRevenue returns the revenue above which losing the fraction loss of it costs more than the saving: saving /
 // loss. Without a loss or a saving the error is ErrNoBreakEven.
 func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
-	if err := lossErr(Money{}, loss); err != nil {
-		return Money{}, err
+	var l problem.List
+	if inRange(&l, "loss", loss, Whole); l.Len() > 0 {
+		return Money{}, inputErr(&l)
 	}
 	switch {
 	case loss == 0:
@@ -58,13 +46,6 @@ func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
 		return Money{}, fmt.Errorf("%w: nothing is saved (%s)", ErrNoBreakEven, saving)
 	}
 	return saving.MulFrac(int64(Whole), int64(loss))
-}
-
-func lossErr(revenue Money, loss PPM) error {
-	var l problem.List
-	notNegative(&l, "revenue", revenue)
-	inRange(&l, "loss", loss, Whole)
-	return inputErr(&l)
 }
 
 // Payback returns the day, counted from start, by which a monthly saving has paid for an investment; a month is 365/12

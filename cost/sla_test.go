@@ -5,7 +5,6 @@ package cost
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 )
@@ -27,12 +26,6 @@ func TestROICalculator(t *testing.T) {
 	ours, err := RevenueLoss(100*time.Millisecond, 1*Percent)
 	if theirs != 1.0 || err != nil || ours != 1*Percent {
 		t.Errorf("source %v, ours %v, %v; want 1 and 1%%", theirs, ours, err)
-	}
-	revenue := money(t, "10000 USD")
-	theirNet, _ := NetSaving(s.Monthly, revenue, Whole)
-	ourNet, err := NetSaving(s.Monthly, revenue, ours)
-	if err != nil || theirNet.Decimal() != "-8364.80" || ourNet.Decimal() != "1535.20" {
-		t.Errorf("net: source %v, ours %v, %v", theirNet, ourNet, err)
 	}
 }
 
@@ -57,9 +50,6 @@ func TestMeasuredSLAImpact(t *testing.T) {
 		at, err := BreakEvenRevenue(saving, loss)
 		if err != nil || at.Round(2).Decimal() != c.breakEven {
 			t.Errorf("break-even at %v: %v, %v; want %s", loss, at, err, c.breakEven)
-		}
-		if net, err := NetSaving(saving, at, loss); err != nil || net.Round(2).Sign() != 0 {
-			t.Errorf("the net saving at break-even is %v, %v", net, err)
 		}
 	}
 }
@@ -94,8 +84,5 @@ func TestBreakEven(t *testing.T) {
 		if m, err := BreakEvenRevenue(c.saving, c.loss); !errors.Is(err, c.want) {
 			t.Errorf("BreakEvenRevenue(%v, %v) = %v, %v; want %v", c.saving, c.loss, m, err, c.want)
 		}
-	}
-	if _, err := NetSaving(usd("1"), usd("-1"), Whole+1); !errors.Is(err, errInput) || !strings.Contains(err.Error(), "revenue: ") || !strings.Contains(err.Error(), "loss: ") {
-		t.Errorf("%v", err)
 	}
 }

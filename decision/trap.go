@@ -41,7 +41,8 @@ type trapInput struct {
 // newTrapInput takes a workload with its request, on a pool that may be nil.
 func newTrapInput(cw *score.CompiledWorkload, p *score.CompiledPool) *trapInput {
 	w := cw.Workload()
-	return &trapInput{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &fleet.Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
+	f, r := cmp.Or(w.Framework, &fleet.Framework{}), cmp.Or(w.Request, &fleet.Asked{})
+	return &trapInput{w: w, cw: cw, p: p, f: *f, r: *r}
 }
 
 // in reports whether the chosen or requested mechanism is one of ms.

@@ -103,7 +103,8 @@ func checkRate(path string, v float64) error {
 
 // process yields the times at which a process of rate 1 reaches its points, at another rate, where nothing is wrong
 // with it. next gives a point from the one before it and the number of those so far.
-func process(text string, perS float64, wrong error, next func(rng *rand.Rand, before float64, k int) float64) Schedule {
+func process(text string, perS float64, wrong error,
+	next func(rng *rand.Rand, before float64, k int) float64) Schedule {
 	return &schedule{text, wrong, true, func(rng *rand.Rand) iter.Seq[time.Duration] {
 		return func(yield func(time.Duration) bool) {
 			point := 0.0

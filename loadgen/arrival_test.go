@@ -44,8 +44,7 @@ func TestArrivalsExactly(t *testing.T) {
 
 // TestArrivalsOfNoProcess: parameters that plans refuse yield no arrivals, without an endless loop or a panic.
 func TestArrivalsOfNoProcess(t *testing.T) {
-	for _, s := range []Schedule{Gamma(5, 0), Gamma(5, -1), Gamma(5, math.NaN()), Gamma(0, 1), Poisson(0), Poisson(-1), Constant(0),
-		Constant(-1), Constant(math.Inf(1))} {
+	for _, s := range []Schedule{Gamma(5, 0), Gamma(5, -1), Gamma(5, math.NaN()), Gamma(0, 1), Poisson(0), Poisson(-1), Constant(0), Constant(-1), Constant(math.Inf(1))} {
 		if got := take(s, 5, 1); len(got) != 0 {
 			t.Errorf("%v arrives at %v", s, got)
 		}
@@ -73,8 +72,7 @@ func TestArrivalProcesses(t *testing.T) {
 		s  Schedule
 		cv float64
 	}{
-		{Poisson(rate), 1}, {Gamma(rate, 1), 1}, {Gamma(rate, 0.25), 2},
-		{Gamma(rate, 4), 0.5},
+		{Poisson(rate), 1}, {Gamma(rate, 1), 1}, {Gamma(rate, 0.25), 2}, {Gamma(rate, 4), 0.5},
 	} {
 		at := take(tc.s, n, 7)
 		if diff := cmp.Diff(at[:100], take(tc.s, 100, 7)); diff != "" {
@@ -136,8 +134,7 @@ func TestBadPlans(t *testing.T) {
 		t.Error(err)
 	}
 	for _, s := range []Schedule{
-		Constant(0), Poisson(math.NaN()), Gamma(1, 0),
-		Timestamps(nil, 0), Timestamps([]time.Duration{2, 1}, 0), Timestamps([]time.Duration{1}, -1),
+		Constant(0), Poisson(math.NaN()), Gamma(1, 0), Timestamps(nil, 0), Timestamps([]time.Duration{2, 1}, 0), Timestamps([]time.Duration{1}, -1),
 	} {
 		p := ok()
 		p.Tenants[0].Load = OfferedLoad{Schedule: s}

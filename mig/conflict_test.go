@@ -100,6 +100,7 @@ func TestApplyForeignInstance(t *testing.T) {
 // other is a second actor on a GPU. It knows its own instances.
 type other struct {
 	g     *migtest.GPU
+	model *mig.Model
 	rng   *rand.Rand
 	own   []mig.DeviceInstance
 	harsh bool // it also destroys instances of others
@@ -115,7 +116,7 @@ func (o *other) act() {
 	for range o.rng.IntN(4) {
 		switch k := o.rng.IntN(8); {
 		case k < 3:
-			profiles := o.g.Model().Profiles
+			profiles := o.model.Profiles
 			p := profiles[o.rng.IntN(len(profiles))]
 			if d, err := o.g.CreateGPUInstance(ctx, p, p.Placements[o.rng.IntN(len(p.Placements))]); err == nil {
 				o.own = append(o.own, d)
@@ -285,7 +286,7 @@ func TestApplyInterleaved(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(i), 15))
 		c := changes[i%len(changes)]
 		g := simulated(t, c.plan.Model, migtest.Options{Layout: c.have, Seed: uint64(i)})
-		o := &other{g: g, rng: rng, harsh: rng.IntN(3) == 0}
+		o := &other{g: g, model: c.plan.Model, rng: rng, harsh: rng.IntN(3) == 0}
 		f := &flaky{contested: contested{GPU: g}, o: o, late: rng.IntN(2) == 0}
 		rate := 1 + rng.IntN(30)
 		f.act = func(string) {

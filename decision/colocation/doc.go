@@ -7,7 +7,6 @@
 // with real servers or on a simulated GPU: each load isolated, a prediction that is written to a file, then the loads
 // co-located.
 //
-// It changes no compute mode, clocks, MIG or compute policy. [NewMachine]'s Site starts and stops the plan's servers, and an MPS
-// daemon of its own.
-// Experimental: its API may change.
+// It changes no compute mode, clocks, MIG or compute policy. On a machine it starts and stops the plan's servers,
+// and an MPS daemon of its own. Experimental: its API may change.
 package colocation

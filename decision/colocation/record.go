@@ -34,8 +34,8 @@ func offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, er
 	for n := load.Output - around; n <= load.Output+around; n++ {
 		lengths = append(lengths, n)
 	}
-	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{
-		Input: prompt.Lengths{Fixed: load.Prompt}, Output: prompt.Lengths{Empirical: lengths}, Seed: seed ^ h.Sum64(), IgnoreEOS: true})
+	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Lengths{Fixed: load.Prompt},
+		Output: prompt.Lengths{Empirical: lengths}, Seed: seed ^ h.Sum64(), IgnoreEOS: true})
 	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.OfferedLoad{Concurrency: load.Concurrency}}
 	if !load.Closed() {
 		t.Load.Schedule = loadgen.Poisson(load.Rate)

@@ -124,7 +124,7 @@ func (n *Node) add(a Assignment) (why string) {
 	case n.free.Memory < 0 && a.HostMemory > 0:
 		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.free.Memory+a.HostMemory)
 	case a.Device >= 0 && n.Devices[a.Device].fault != faultNone:
-		return fmt.Sprintf("device %d has no room: %s", a.Device, n.Devices[a.Device].Fault())
+		return fmt.Sprintf("device %d has no room: %s", a.Device, n.Devices[a.Device].faultText())
 	}
 	return ""
 }
@@ -142,7 +142,7 @@ func (n *Node) refuses(a *Assignment) string {
 	mode := cmp.Or(a.Mode, d.Mode)
 	switch {
 	case d.fault != faultNone:
-		return where + " takes nobody: " + d.Fault()
+		return where + " takes nobody: " + d.faultText()
 	case mode == sharing.MechanismNone:
 		return where + " has no mode yet, and the replica names none"
 	case d.Mode != sharing.MechanismNone && mode != d.Mode:
@@ -203,8 +203,8 @@ var faults = [...]string{
 	faultTenants:    "more tenants than slots are on it",
 }
 
-// Fault returns the reason why a device takes no tenant whatever is free of it; empty where there is none.
-func (d *Device) Fault() string {
+// faultText is the reason why a device takes no tenant whatever is free of it; empty where there is none.
+func (d *Device) faultText() string {
 	switch d.fault {
 	case faultHealth:
 		return "it is " + d.Health

@@ -67,7 +67,7 @@ func (n *Node) checkDevice(d *Device, at string, l *problems) {
 	if d.fault != faultNone && d.fault != faultNoMIG {
 		field := map[fault]string{faultUnknownGPU: ".gpu", faultHealth: ".health", faultModes: ".mode",
 			faultInstances: ".instances"}[d.fault]
-		l.add(n, at+field, "it keeps its tenants and takes no more", "", "%s", d.Fault())
+		l.add(n, at+field, "it keeps its tenants and takes no more", "", "%s", d.faultText())
 	}
 	if d.GPU == nil {
 		return

@@ -160,11 +160,11 @@ func (a *Assignment) form() assignmentJSON {
 const maxBytes = 256 << 20
 
 // UnmarshalJSON reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or a name that does not
-// exist is an ErrInvalid that names every place. It does not report what contradicts itself: Check does.
+// exist is an error that names every place. It does not report what contradicts itself: Check does.
 func (c *Cluster) UnmarshalJSON(data []byte) error {
 	var in clusterJSON
 	if err := strictyaml.Decode(data, &in, strictyaml.Options{MaxBytes: maxBytes}); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	r := reader{gpus: map[string]*GPU{}, workloads: map[string]*Workload{}}
 	nodes := make([]Node, len(in.Nodes))

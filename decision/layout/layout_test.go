@@ -226,7 +226,7 @@ func TestBadInput(t *testing.T) {
 		{Name: "c", Assignments: []Assignment{{Key: "1", Device: NoDevice, CPUMilli: 500}, {Device: UnknownDevice}}},
 	})
 	err = Err(problems)
-	if !errors.Is(err, ErrInvalid) {
+	if !errors.Is(err, errInvalid) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -14,8 +14,6 @@ import (
 
 // Errors that calls of this package wrap; test for them with errors.Is.
 var (
-	// ErrInvalid reports a layout that contradicts itself; the error names every place.
-	ErrInvalid = errors.New("layout: invalid")
 	// ErrConflict reports that a node does not take an assignment.
 	ErrConflict = errors.New("layout: conflict")
 	// ErrNodeGone reports that there is no node of the name.

@@ -35,13 +35,15 @@ func (p Problem) String() string {
 	return text
 }
 
-// Err returns an ErrInvalid that names every problem with its path; nil where there are none.
+var errInvalid = errors.New("layout: invalid")
+
+// Err returns an error that names every problem with its path; nil where there are none.
 func Err(problems []Problem) error {
 	errs := make([]error, len(problems))
 	for i, p := range problems {
 		errs[i] = errors.New(p.String())
 	}
-	return problem.Under(ErrInvalid, errors.Join(errs...))
+	return problem.Under(errInvalid, errors.Join(errs...))
 }
 
 type problems []Problem

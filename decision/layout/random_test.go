@@ -138,8 +138,8 @@ func checkGiven(tb testing.TB, n *Node) {
 			tb.Fatalf("%s: %d tenants, not %d", n.Name, f.Tenants, tenants)
 		}
 		if d.fault != faultNone {
-			if f.Slots != 0 || d.Fault() == "" || d.GPU != nil && d.GPU.MIG != nil && d.Room(d.GPU.MIG.Profiles[0]) != 0 {
-				tb.Fatalf("%s: device %d takes more: %s", n.Name, i, d.Fault())
+			if f.Slots != 0 || d.faultText() == "" || d.GPU != nil && d.GPU.MIG != nil && d.Room(d.GPU.MIG.Profiles[0]) != 0 {
+				tb.Fatalf("%s: device %d takes more: %s", n.Name, i, d.faultText())
 			}
 			continue
 		}

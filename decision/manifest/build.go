@@ -21,7 +21,7 @@ import (
 // Build writes the configuration of a decision r for f in memory: documents for every workload that has a place, and
 // plan.md with the rollout, the decision's traps, and the workloads that were left out. Each node is set up by the
 // delivery that it was planned for. Names that Kubernetes would refuse are folded to lower-case letters, digits and
-// dashes. The error matches ErrInvalid, names every problem, and comes without a folder.
+// dashes. The error names every problem, and comes without a folder.
 func Build(f *decision.Fleet, r *decision.Result) (*Folder, error) {
 	if err := f.Validate(); err != nil {
 		return nil, invalid(err)

@@ -25,11 +25,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrInvalid is matched by every error about an input: a decision that cannot be configured. It names every problem
-// with its path and, where there is one, the remedy.
-var ErrInvalid = errors.New("manifest: invalid")
+var errInvalid = errors.New("manifest: invalid")
 
-func invalid(err error) error { return problem.Under(ErrInvalid, err) }
+// invalid is the error of a decision that cannot be configured. It names every problem with its path and, where there
+// is one, the remedy.
+func invalid(err error) error { return problem.Under(errInvalid, err) }
 
 // Folder holds the documents of Build in memory. Folder.Write puts it on disk.
 type Folder struct {

@@ -238,7 +238,7 @@ func TestBuildRefuses(t *testing.T) {
 			s := mixed(t)
 			c.change(s)
 			folder, err := s.build()
-			if folder != nil || !errors.Is(err, ErrInvalid) {
+			if folder != nil || !errors.Is(err, errInvalid) {
 				t.Fatalf("got %v, %v", folder, err)
 			}
 			for _, w := range c.want {

@@ -19,7 +19,7 @@
 // A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never co-located
 // on a shared GPU. Memory and compute of a GPU are separate: a request takes the amounts that it states.
 //
-// Policies: that of [NewCotenant] is the one to use where the typical requests are known; [BestFit] needs nothing. With a
+// Policies: [NewCotenant] makes the one to use where the typical requests are known; [BestFit] needs nothing. With a
 // [Forecaster], scores of either are lower by the work that neighbours are predicted to lose. Predictions come from
 // [NewModels] for workloads with a solo measurement, and are unknown, not zero, elsewhere.
 //

@@ -50,7 +50,7 @@ type groupKey struct {
 }
 
 // NewModels returns the predictions for workloads by the names that requests use: the latencies of tenants co-located
-// on one GPU under time-slicing and MPS, by closed forms, and by a simulation where these leave an objective open. Other
+// on one GPU under time-slicing and MPS, by closed forms, or a simulation where these leave an objective open. Other
 // mechanisms, GPU models that were not calibrated, and groups with a workload that was not measured on such a GPU in
 // isolation are not known. The error is an ErrInvalid that names every problem.
 //

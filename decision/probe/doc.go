@@ -5,7 +5,7 @@
 // that GPU and driver; [Report] shows both. [MeasurePressure] measures a tenant next to stress kernels under MPS.
 //
 // Run takes the measurements on a Site and lists the missing ones, with the reason. Package cudaprobe implements Site
-// on this machine's GPU, Simulated on a simulated one; the analysis of the recordings is the same for both. Inspect
+// on this machine's GPU, [Simulated] on a simulated one; the analysis of the recordings is the same for both. Inspect
 // reads the GPU's present holders through NVML.
 //
 // A probe changes nothing on the machine: no compute mode, time-slice policy, MIG, clocks, power or persistence.

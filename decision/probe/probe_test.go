@@ -28,7 +28,7 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 	for _, c := range []struct{ quantum, change time.Duration }{
 		{2090600, 152900}, {time.Millisecond, 50 * time.Microsecond}, {6 * time.Millisecond, 300 * time.Microsecond}, {2 * time.Millisecond, 0},
 	} {
-		site := &probe.Simulated{Scheduler: timeslice.Scheduler{Quantum: c.quantum, Switch: c.change}}
+		site := probe.Simulated(timeslice.Scheduler{Quantum: c.quantum, Switch: c.change})
 		r := must.Get(probe.Run(t.Context(), site, probe.Options{}))(t)
 		for name, want := range map[string]time.Duration{"quantum": c.quantum, "switch": c.change} {
 			m, ok := r.Get(name)
@@ -48,7 +48,7 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 // TestStrangers: another process on the GPU is found by the probe's own gaps, and nothing is measured next to it.
 func TestStrangers(t *testing.T) {
 	for _, work := range []time.Duration{50 * time.Microsecond, time.Millisecond, 4 * time.Millisecond} {
-		r, err := probe.Run(t.Context(), &probe.Simulated{Stranger: work}, probe.Options{})
+		r, err := probe.Run(t.Context(), &failing{Site: h200, stranger: work}, probe.Options{})
 		if !errors.Is(err, probe.ErrStranger) || !strings.Contains(err.Error(), "stop the other") {
 			t.Fatalf("%v: %v", work, err)
 		}
@@ -68,14 +68,14 @@ func reason(r *probe.Result, name string) string {
 }
 
 func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
-	r := must.Get(probe.Run(t.Context(), &held{info: probe.Info{Exclusive: true}}, probe.Options{}))(t)
+	r := must.Get(probe.Run(t.Context(), &held{h200, probe.Info{Exclusive: true}}, probe.Options{}))(t)
 	if why := reason(r, "switch"); !strings.Contains(why, "one process only") {
 		t.Errorf("exclusive mode: the switch was not measured because %q", why)
 	}
 	if _, ok := r.Get("lone_step_cost"); !ok {
 		t.Error("exclusive mode: MPS was not measured")
 	}
-	r = must.Get(probe.Run(t.Context(), &failing{fails: func(m sharing.Mechanism, _ []probe.Task) error {
+	r = must.Get(probe.Run(t.Context(), &failing{Site: h200, fails: func(m sharing.Mechanism, _ []probe.Task) error {
 		if m == sharing.MechanismMPS {
 			return errors.New("MPS: nvidia-cuda-mps-control: executable file not found in $PATH")
 		}
@@ -89,22 +89,33 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 	}
 }
 
-// failing is a GPU on which some tasks fail.
+// h200 is a simulated one.
+var h200 = probe.Simulated(timeslice.Scheduler{})
+
+// failing is a GPU on which some tasks fail, or another process works for so long, every 5 ms.
 type failing struct {
-	probe.Simulated
-	fails func(m sharing.Mechanism, tasks []probe.Task) error
+	probe.Site
+	fails    func(m sharing.Mechanism, tasks []probe.Task) error
+	stranger time.Duration
 }
 
 func (f *failing) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
-	if err := f.fails(m, tasks); err != nil {
-		return nil, err
+	n := len(tasks)
+	if f.fails != nil {
+		if err := f.fails(m, tasks); err != nil {
+			return nil, err
+		}
 	}
-	return f.Simulated.Run(ctx, m, tasks...)
+	if f.stranger > 0 && tasks[0].Kind == probe.KindSpin {
+		tasks = append(tasks[:n:n], probe.Task{Kind: probe.KindCompute, Kernel: f.stranger, Pause: 5 * time.Millisecond, For: tasks[0].For})
+	}
+	out, err := f.Site.Run(ctx, m, tasks...)
+	return out[:min(n, len(out))], err
 }
 
 // TestFewProcesses: where no four processes fit, two give quantum and switch.
 func TestFewProcesses(t *testing.T) {
-	r, err := probe.Run(t.Context(), &failing{fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
+	r, err := probe.Run(t.Context(), &failing{Site: h200, fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
 		if len(tasks) > 2 {
 			return errors.Join(errors.New("no memory is left"), errors.New("no memory is left"))
 		}
@@ -120,7 +131,7 @@ func TestFewProcesses(t *testing.T) {
 
 // TestReasons: each name has its own reason, on one line, once.
 func TestReasons(t *testing.T) {
-	r := must.Get(probe.Run(t.Context(), &failing{fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
+	r := must.Get(probe.Run(t.Context(), &failing{Site: h200, fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
 		if tasks[0].Exchange {
 			return errors.Join(errors.New("no memory"), errors.New("no memory"), errors.New("try later"))
 		}
@@ -135,10 +146,10 @@ func TestReasons(t *testing.T) {
 
 // TestLateStranger: a process that came after the time slices were measured is a warning.
 func TestLateStranger(t *testing.T) {
-	late := &failing{}
+	late := &failing{Site: h200}
 	late.fails = func(m sharing.Mechanism, _ []probe.Task) error {
 		if m == sharing.MechanismMPS {
-			late.Stranger = time.Millisecond
+			late.stranger = time.Millisecond
 		}
 		return nil
 	}
@@ -150,11 +161,11 @@ func TestLateStranger(t *testing.T) {
 
 // TestHeldGPU: a GPU without free memory is refused, and one that idle processes hold is measured and flagged.
 func TestHeldGPU(t *testing.T) {
-	full := &held{info: probe.Info{GPU: "NVIDIA L4", SMs: 58, Free: 300 << 20}}
+	full := &held{h200, probe.Info{GPU: "NVIDIA L4", SMs: 58, Free: 300 << 20}}
 	if r, err := probe.Run(t.Context(), full, probe.Options{}); err == nil || r != nil || !strings.Contains(err.Error(), "300 MiB of the GPU's memory are free and 1GiB are needed: stop what holds it") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	idle := &held{info: probe.Info{GPU: "NVIDIA L4", SMs: 58, Others: []string{"process 7 (vllm)"}}}
+	idle := &held{h200, probe.Info{GPU: "NVIDIA L4", SMs: 58, Others: []string{"process 7 (vllm)"}}}
 	r, err := probe.Run(t.Context(), idle, probe.Options{})
 	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "process 7 (vllm) holds the GPU too") {
 		t.Errorf("%+v, %v", r, err)
@@ -162,7 +173,7 @@ func TestHeldGPU(t *testing.T) {
 }
 
 type held struct {
-	probe.Simulated
+	probe.Site
 	info probe.Info
 }
 
@@ -172,7 +183,7 @@ func (h *held) Info(context.Context) (probe.Info, error) { return h.info, nil }
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
-	r, err := probe.Run(ctx, &probe.Simulated{}, probe.Options{Progress: func(what string, done float64) {
+	r, err := probe.Run(ctx, h200, probe.Options{Progress: func(what string, done float64) {
 		if strings.HasPrefix(what, "MPS") {
 			cancel(why)
 		}
@@ -188,7 +199,7 @@ func TestInterrupted(t *testing.T) {
 // TestRecorded: what an H100's spinning processes recorded gives the quantum and
 // the switch that another program measured on it.
 func TestRecorded(t *testing.T) {
-	r := must.Get(probe.Run(t.Context(), &recording{t: t}, probe.Options{}))(t)
+	r := must.Get(probe.Run(t.Context(), &recording{h200, t}, probe.Options{}))(t)
 	for name, want := range map[string]float64{"quantum": 2.0905, "switch": 0.1521} {
 		if m, _ := r.Get(name); math.Abs(m.Value/want-1) > 0.02 {
 			t.Errorf("%s is %v, want %v", name, m.Value, want)
@@ -198,13 +209,13 @@ func TestRecorded(t *testing.T) {
 
 // recording is a site that answers as an H100 did.
 type recording struct {
-	probe.Simulated
+	probe.Site
 	t *testing.T
 }
 
 func (r *recording) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
 	if tasks[0].Kind != probe.KindSpin || len(tasks) == 1 || tasks[1].Kind == probe.KindStream {
-		return r.Simulated.Run(ctx, m, tasks...)
+		return r.Site.Run(ctx, m, tasks...)
 	}
 	name := map[int]string{2: "testdata/h100-2.json", 4: "testdata/h100-4.json"}[len(tasks)]
 	data, err := os.ReadFile(name)

@@ -11,32 +11,30 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// Simulated is a simulated GPU that can be probed: processes take time slices as in package timeslice, and
-// are isolated under MPS. It is for trying out a probe; its figures are no GPU's. The zero value has
-// the quantum and the switch of an H200.
-type Simulated struct {
-	Scheduler timeslice.Scheduler // zero = timeslice.H200()
-	// Stranger is another process, which works for so long, every 5 ms.
-	Stranger time.Duration
+// Simulated returns a simulated GPU that can be probed: processes take time slices by a scheduler, the zero one being
+// that of an H200, and are isolated under MPS. It is for trying out a probe; its figures are no GPU's.
+func Simulated(s timeslice.Scheduler) Site {
+	if s == (timeslice.Scheduler{}) {
+		s = timeslice.H200()
+	}
+	return simulated{s}
 }
+
+type simulated struct{ scheduler timeslice.Scheduler }
 
 const (
 	simulatedSMs       = 132
 	simulatedBandwidth = 3000.0 // GB/s
 	simulatedExchange  = 15 * time.Microsecond
-	strangersPeriod    = 5 * time.Millisecond
 )
 
-// Basis returns sharing.BasisSimulated.
-func (s *Simulated) Basis() sharing.Basis { return sharing.BasisSimulated }
+func (s simulated) Basis() sharing.Basis { return sharing.BasisSimulated }
 
-// Info implements Site.
-func (s *Simulated) Info(context.Context) (Info, error) {
+func (s simulated) Info(context.Context) (Info, error) {
 	return Info{GPU: "simulated GPU", SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB}, nil
 }
 
-// Run implements Site.
-func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task) ([]Reading, error) {
+func (s simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task) ([]Reading, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -55,7 +53,7 @@ func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task)
 }
 
 // step returns the time of a step of an isolated task.
-func (s *Simulated) step(m sharing.Mechanism, t Task) time.Duration {
+func (s simulated) step(m sharing.Mechanism, t Task) time.Duration {
 	step := time.Duration(max(1, t.Kernels)) * t.kernel()
 	if t.Exchange {
 		step += simulatedExchange
@@ -75,28 +73,18 @@ func (t Task) kernel() time.Duration {
 }
 
 // takeSlices runs spinning tasks, and a reading one next to them, on a time-sliced GPU.
-func (s *Simulated) takeSlices(ctx context.Context, tasks []Task) ([]Reading, error) {
-	all := tasks
-	if s.Stranger > 0 {
-		all = append(all[:len(all):len(all)], Task{Kind: KindCompute, Kernel: s.Stranger, Pause: strangersPeriod,
-			For: time.Hour})
-	}
-	engine := timeslice.Engine{Scheduler: s.Scheduler, Until: time.Nanosecond}
-	if engine.Scheduler == (timeslice.Scheduler{}) {
-		engine.Scheduler = timeslice.H200()
-	}
-	on := make([][]Interval, len(all))
-	submitters := make([]*submitter, len(all))
-	for i, t := range all {
+func (s simulated) takeSlices(ctx context.Context, tasks []Task) ([]Reading, error) {
+	engine := timeslice.Engine{Scheduler: s.scheduler, Until: time.Nanosecond}
+	on := make([][]Interval, len(tasks))
+	submitters := make([]*submitter, len(tasks))
+	for i, t := range tasks {
 		submitters[i] = &submitter{task: t, length: s.step(sharing.MechanismTimeSlicing, t)}
 		engine.Tenants = append(engine.Tenants, submitters[i])
-		if i < len(tasks) {
-			engine.Until = max(engine.Until, t.Delay+t.For)
-		}
+		engine.Until = max(engine.Until, t.Delay+t.For)
 	}
 	engine.Observe = func(slice timeslice.Slice) {
 		timeline := on[slice.Tenant]
-		if n := len(timeline); n > 0 && timeline[n-1].To == slice.From && all[slice.Tenant].Kind == KindSpin {
+		if n := len(timeline); n > 0 && timeline[n-1].To == slice.From && tasks[slice.Tenant].Kind == KindSpin {
 			timeline[n-1].To = slice.To
 			return
 		}

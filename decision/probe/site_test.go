@@ -51,7 +51,7 @@ func TestNewcomers(t *testing.T) {
 
 // TestReport checks the printed report of the simulated GPU.
 func TestReport(t *testing.T) {
-	r := must.Get(probe.Run(t.Context(), &probe.Simulated{}, probe.Options{}))(t)
+	r := must.Get(probe.Run(t.Context(), h200, probe.Options{}))(t)
 	p := must.Get(r.Predictor(predict.NewPredictor()))(t)
 	title, table, _ := strings.Cut(r.Report(&p).String(), "\n")
 	if !strings.Contains(title, "SIMULATED") {

@@ -83,7 +83,7 @@ func TestHold(t *testing.T) {
 
 func ExampleNew() {
 	p := predict.NewPredictor().Parameters
-	gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Device: simgpu.New(sharing.MechanismMPS, &p)})
-	fmt.Println(gpu.Close())
-	// Output: <nil>
+	servers, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: simgpu.New(sharing.MechanismMPS, &p)}})
+	fmt.Println(err, servers.Close())
+	// Output: <nil> <nil>
 }

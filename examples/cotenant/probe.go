@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // probeOpen is openProbe; tests replace it.
@@ -32,7 +33,7 @@ func runProbe(ctx context.Context, fl *call, std stdio) error {
 	if err != nil {
 		return err
 	}
-	var site probe.Site = &probe.Simulated{}
+	site := probe.Simulated(timeslice.Scheduler{})
 	var notes []string
 	closeSite := func() ([]string, error) { return nil, nil }
 	if c.real {

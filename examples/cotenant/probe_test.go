@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 func probeRun(ctx context.Context, site probe.Site, args ...string) (code int, stdout, stderr string) {
@@ -85,7 +85,7 @@ func TestProbeJSON(t *testing.T) {
 }
 
 func TestProbeReal(t *testing.T) {
-	site := &pretended{}
+	site := &pretended{Site: probe.Simulated(timeslice.Scheduler{})}
 	code, out, errs := probeRun(t.Context(), site, "-real", "-json")
 	if code != exitDone || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, "another note") || !strings.Contains(out, `"driver": "550.1"`) {
 		t.Errorf("exit %d: %s%s", code, errs, out)
@@ -100,12 +100,12 @@ func TestProbeReal(t *testing.T) {
 	if strings.Count(out, "a long reason") < 9 {
 		t.Error(out)
 	}
-	site = &pretended{}
+	site = &pretended{Site: probe.Simulated(timeslice.Scheduler{})}
 	if code, _, errs = probeRun(t.Context(), nil, "-real"); code != exitCannot || !strings.Contains(errs, "this build is") {
 		t.Errorf("without a GPU: exit %d: %s", code, errs)
 	}
 	file := filepath.Join(t.TempDir(), "p.json")
-	site.Stranger = time.Millisecond
+	site.why = probe.ErrStranger
 	if code, _, errs = probeRun(t.Context(), site, "-real", "-out", file); code != exitInvalid || !strings.Contains(errs, "another process ran") {
 		t.Errorf("beside a stranger: exit %d: %s", code, errs)
 	}
@@ -116,20 +116,20 @@ func TestProbeReal(t *testing.T) {
 
 // pretended is a simulated GPU that claims to be a real one.
 type pretended struct {
-	probe.Simulated
-	why error // there is no MPS
+	probe.Site
+	why error // there is no MPS, or a stranger
 }
 
 func (p *pretended) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
-	if m == sharing.MechanismMPS && p.why != nil {
+	if m == sharing.MechanismMPS && p.why != nil || errors.Is(p.why, probe.ErrStranger) {
 		return nil, p.why
 	}
-	return p.Simulated.Run(ctx, m, tasks...)
+	return p.Site.Run(ctx, m, tasks...)
 }
 
 func (*pretended) Basis() sharing.Basis { return sharing.BasisMeasured }
 func (p *pretended) Info(ctx context.Context) (probe.Info, error) {
-	i, err := p.Simulated.Info(ctx)
+	i, err := p.Site.Info(ctx)
 	i.GPU, i.Driver = "NVIDIA L4", "550.1"
 	return i, err
 }
@@ -138,7 +138,7 @@ func (p *pretended) Info(ctx context.Context) (probe.Info, error) {
 func TestProbeInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	file := filepath.Join(t.TempDir(), "p.json")
-	code, out, errs := probeRun(ctx, &interrupts{cancel: cancel}, "-real", "-out", file)
+	code, out, errs := probeRun(ctx, &interrupts{pretended: pretended{Site: probe.Simulated(timeslice.Scheduler{})}, cancel: cancel}, "-real", "-out", file)
 	if code != exitInterrupted || !strings.Contains(errs, "interrupted") || !strings.Contains(out, "quantum") || !strings.Contains(out, "the probe ended before") {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}

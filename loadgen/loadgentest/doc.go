@@ -5,7 +5,7 @@
 // events with their times, and a client's figures can be checked against that.
 //
 // A [Server] listens on loopback TCP, or, with [Options.Pipe], on in-memory connections that work inside a
-// testing/synctest bubble, where all times are exact. [NewGPU] adds a simulated GPU for several servers'
-// models. A [Device] defines how they share it; package simgpu has those of time-slicing and MPS.
+// testing/synctest bubble, where all times are exact. [NewSimulation] has several servers' models share
+// a simulated GPU. A [Device] defines how they share it; package simgpu has those of time-slicing and MPS.
 // Stable.
 package loadgentest

@@ -63,15 +63,14 @@ func ExampleServer_Served() {
 	// Output: hi 3 events, 5 tokens
 }
 
-func ExampleNewGPU() {
-	gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Seed: 1})
-	defer gpu.Close()
-	srv, err := loadgentest.NewServer(loadgentest.Options{GPU: gpu, Model: loadgentest.Model{KernelMean: 10 * time.Microsecond, SMShare: 0.5}})
+func ExampleNewSimulation() {
+	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Seed: 1}}, loadgentest.SimulatedServer{
+		Options: loadgentest.Options{Model: loadgentest.Model{KernelMean: 10 * time.Microsecond, SMShare: 0.5}}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer srv.Close()
-	fmt.Println(strings.Count(post(srv.URL+"/v1/completions", `{"prompt":"hi","max_tokens":7,"stream":true}`), "tok "))
+	defer sim.Close()
+	fmt.Println(strings.Count(post(sim.Servers[0].URL+"/v1/completions", `{"prompt":"hi","max_tokens":7,"stream":true}`), "tok "))
 	// Output: 7
 }

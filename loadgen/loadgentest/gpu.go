@@ -93,8 +93,8 @@ type GPU struct {
 	smUse, bandwidthUse float64 // seconds
 }
 
-// NewGPU starts a simulated GPU. Close the servers on it first, then it.
-func NewGPU(opts GPUOptions) *GPU {
+// newGPU starts a simulated GPU. The servers on it are closed first, then it.
+func newGPU(opts GPUOptions) *GPU {
 	ctx, stop := context.WithCancel(context.Background())
 	g := &GPU{device: cmp.Or(opts.Device, Device(&apart{})), rng: rand.New(rand.NewPCG(opts.Seed, 1)),
 		start: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
@@ -102,11 +102,9 @@ func NewGPU(opts GPUOptions) *GPU {
 	return g
 }
 
-// Close stops the GPU.
-func (g *GPU) Close() error {
+func (g *GPU) close() {
 	g.stop()
 	<-g.done
-	return nil
 }
 
 // loop takes the device from event to event as time passes.
@@ -135,7 +133,7 @@ func (g *GPU) loop(ctx context.Context) {
 // Activity counts the use of a simulated GPU since its start. SMUse and BandwidthUse are the time in use weighted
 // by the fraction in use, so that SMUse over Elapsed is the mean utilisation of the SMs.
 type Activity struct {
-	Elapsed             time.Duration // since NewGPU
+	Elapsed             time.Duration // since its start
 	Busy                time.Duration // in which a kernel ran
 	SMUse, BandwidthUse time.Duration // of kernels that have ended
 }

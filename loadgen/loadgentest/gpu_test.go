@@ -47,8 +47,8 @@ func TestApart(t *testing.T) {
 
 // A model's kernels are as long as its shares of the GPU make them, and use as much less of it.
 func TestShares(t *testing.T) {
-	g := NewGPU(GPUOptions{})
-	defer g.Close()
+	g := newGPU(GPUOptions{})
+	defer g.close()
 	for _, c := range []struct {
 		model Model
 		want  Kernel
@@ -67,8 +67,8 @@ func TestShares(t *testing.T) {
 }
 
 func TestModelCheck(t *testing.T) {
-	g := NewGPU(GPUOptions{})
-	defer g.Close()
+	g := newGPU(GPUOptions{})
+	defer g.close()
 	for _, m := range []Model{{SMShare: 2}, {SMHold: 2}, {SMDemand: -1}, {BandwidthShare: math.NaN()}, {StepKernels: -1}, {KernelCV: math.NaN()}} {
 		if _, err := NewServer(Options{GPU: g, Model: m}); !errors.Is(err, errModel) {
 			t.Errorf("%+v: %v", m, err)

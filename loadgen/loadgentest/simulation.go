@@ -24,7 +24,7 @@ type SimulatedServer struct {
 func NewSimulation(gpus []GPUOptions, servers ...SimulatedServer) (*Simulation, error) {
 	s := &Simulation{}
 	for _, o := range gpus {
-		s.GPUs = append(s.GPUs, NewGPU(o))
+		s.GPUs = append(s.GPUs, newGPU(o))
 	}
 	for _, o := range servers {
 		o.GPU = s.GPUs[o.Index]
@@ -63,7 +63,7 @@ func (s *Simulation) Close() error {
 		errs = append(errs, srv.Close())
 	}
 	for _, g := range s.GPUs {
-		errs = append(errs, g.Close())
+		g.close()
 	}
 	return errors.Join(errs...)
 }

@@ -113,9 +113,6 @@ func (g *GPU) hold(in mig.Instance) error {
 	return nil
 }
 
-// Model returns the GPU's model.
-func (g *GPU) Model() *mig.Model { return g.model }
-
 // Fail adds a fault. It counts the calls after this one.
 func (g *GPU) Fail(f Fault) {
 	g.mu.Lock()

@@ -21,16 +21,9 @@
 // Experimental: its API may change.
 package cudaprobe
 
-import (
-	"errors"
-
-	"github.com/cotenant/cotenant/mps"
-)
+import "github.com/cotenant/cotenant/mps"
 
 //go:generate kernels/build.sh
-
-// ErrNoChild reports that the program cannot start itself as a process of the probe.
-var ErrNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
 
 // noDriver begins the errors where no CUDA driver can be used.
 const noDriver = "cudaprobe: the CUDA driver is not available"

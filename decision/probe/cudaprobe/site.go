@@ -38,10 +38,12 @@ type Site struct {
 	clients []*process  // of the daemon
 }
 
+var errNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
+
 // Open makes sure that the GPU can be probed. Close must be called.
 func Open(ctx context.Context, opts Options) (*Site, error) {
 	if !asked.Load() {
-		return nil, ErrNoChild
+		return nil, errNoChild
 	}
 	// The daemon's sockets need a short path on a local file system.
 	folder, err := os.MkdirTemp("", "cotenant-probe-")
