@@ -208,9 +208,7 @@ func (r *runner) progress(ctx context.Context) {
 
 // finish takes the process's figures before anything is computed or written.
 func (r *runner) finish() {
-	if r.endedWall == 0 {
-		r.endedWall = time.Since(r.start)
-	}
+	r.endedWall = cmp.Or(r.endedWall, time.Since(r.start))
 	r.process = readProcessStats().since(r.process)
 }
 

@@ -192,10 +192,7 @@ func (b *build) amount(h holding, key string, v int, n *node) holding {
 // node that the driver serves.
 func (b *build) claimed(p *pod, n *node) (all []holding) {
 	for _, c := range p.claims {
-		k := b.c.claims[c.claim]
-		if k == nil {
-			k = b.c.templates[c.template]
-		}
+		k := cmp.Or(b.c.claims[c.claim], b.c.templates[c.template])
 		switch {
 		case k != nil:
 			all = append(all, b.claimHoldings(k)...)

@@ -40,9 +40,7 @@ func (c *Cluster) Assign(node string, assignments ...Assignment) (*Cluster, erro
 	}
 	for i := range assignments {
 		a := assignments[i]
-		if a.Workload == nil {
-			a.Workload = nobody
-		}
+		a.Workload = cmp.Or(a.Workload, nobody)
 		if a.Key != key {
 			return conflict("%s and %s are two keys", key, a.Key)
 		}

@@ -4,6 +4,7 @@ package layout
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -197,10 +198,7 @@ func observe(in *Node, path string, l *problems) *Node {
 		d.Open = d.Open || d.Mode == sharing.MechanismNone
 	}
 	for i := range n.Assignments {
-		a := &n.Assignments[i]
-		if a.Workload == nil {
-			a.Workload = nobody
-		}
+		n.Assignments[i].Workload = cmp.Or(n.Assignments[i].Workload, nobody)
 	}
 	n.locate(path, l)
 	n.recount()

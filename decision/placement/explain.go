@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,10 +129,7 @@ func (s *Scorer) untrusted(n *layout.Node, r *Request) (names []string) {
 	}
 	for i := range n.Assignments {
 		if a := &n.Assignments[i]; a.Device >= 0 && !a.Workload.Trust(r.workload()) {
-			name := a.Workload.Tenant
-			if name == "" {
-				name = a.Workload.Name
-			}
+			name := cmp.Or(a.Workload.Tenant, a.Workload.Name)
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}

@@ -81,10 +81,8 @@ type Machine struct {
 
 // MachineOf reads a GPU's row; figures that the table lacks stay 0.
 func MachineOf(g *sharing.GPU) Machine {
-	var m Machine
-	if v, ok := g.MemoryBandwidthGBps.Get(); ok {
-		m.Bandwidth = v * 1e9
-	}
+	bandwidth, _ := g.MemoryBandwidthGBps.Get()
+	sms, _ := g.SMs.Get()
 	r := tensorRates[0]
 	if int(g.Architecture) < len(tensorRates) {
 		r = tensorRates[g.Architecture]
@@ -101,9 +99,5 @@ func MachineOf(g *sharing.GPU) Machine {
 	if strings.HasPrefix(g.Name, "GeForce") && g.Architecture > sharing.ArchitecturePascal {
 		r.perCycle /= 2
 	}
-	m.Narrowest = r.narrowest
-	if v, ok := g.SMs.Get(); ok {
-		m.FLOPs = float64(v) * r.perCycle * r.ghz * 1e9
-	}
-	return m
+	return Machine{Bandwidth: bandwidth * 1e9, FLOPs: float64(sms) * r.perCycle * r.ghz * 1e9, Narrowest: r.narrowest}
 }

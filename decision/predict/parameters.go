@@ -271,19 +271,15 @@ func meanSlices(quanta float64) float64 {
 	return n + min(1, (quanta+within-n)/(2*within))
 }
 
-// transferred holds the half-widths that a GPU adds which the predictor was not calibrated on: one of the same
-// architecture, and one of another.
-var transferred = [2]float64{table.Doubts.Near.Value, table.Doubts.Far.Value}
-
-// transferSigma is the standard deviation of the logarithm that a transfer to another GPU adds.
+// transferSigma is the standard deviation of the logarithm that a transfer to another GPU adds; nil is an unknown one.
 func transferSigma(from, to *sharing.GPU) float64 {
 	switch {
+	case from == nil || to == nil || from.Architecture != to.Architecture:
+		return table.Doubts.Far.Value
 	case from == to:
 		return 0
-	case from.Architecture == to.Architecture:
-		return transferred[0]
 	}
-	return transferred[1]
+	return table.Doubts.Near.Value
 }
 
 // prior returns a constant as a parameter.

@@ -90,12 +90,9 @@ func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 // become transferred, and the errors to expect grow by those of a transfer, until it is fitted again.
 func (p Predictor) On(gpu, driver string) Predictor {
 	if !sameName(gpu, p.GPU) {
-		by := transferred[1]
-		there, err := sharing.LookupGPU(gpu)
-		here, err2 := sharing.LookupGPU(p.GPU)
-		if err == nil && err2 == nil {
-			by = transferSigma(here, there)
-		}
+		there, _ := sharing.LookupGPU(gpu)
+		here, _ := sharing.LookupGPU(p.GPU)
+		by := transferSigma(here, there)
 		p.TimeSlicing, p.MPS = widened(p.TimeSlicing, by), widened(p.MPS, by)
 		for _, q := range p.Parameters.Named() {
 			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {

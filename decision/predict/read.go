@@ -155,7 +155,7 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 		if err == nil {
 			unknown = p.GPU
 		}
-		wider := transferred[1]
+		wider := table.Doubts.Far.Value
 		t.note(wider, "carried over from %s to %s; nothing is known of %s: the interval under %s is wider by up to %.0f%% "+
 			"either way, which is assumed and was never measured; calibrate there",
 			problem.Clip(p.GPU), problem.Clip(gpu), problem.Clip(unknown), mechanism, 100*wider)

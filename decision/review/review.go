@@ -34,9 +34,7 @@ func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*R
 	for i := range fleet.Workloads {
 		w := &fleet.Workloads[i]
 		if p, ok := d.Profiles[w.Name]; ok && w.Profile == nil && opts.Predictor == nil {
-			if opts.Profiles == nil {
-				opts.Profiles = &profile.Profiles{}
-			}
+			opts.Profiles = cmp.Or(opts.Profiles, &profile.Profiles{})
 			if err := opts.Profiles.Add(p); err != nil {
 				return nil, err
 			}

@@ -163,9 +163,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 			return nil, refuse(CodeReplicas, "asks for %d replicas of GPUs shared by mps: the device plugin gives a pod one",
 				c.GPUs)
 		}
-		if r.Milli == 0 {
-			r.Milli = max(1, 1000/n.Replicas)
-		}
+		r.Milli = cmp.Or(r.Milli, max(1, 1000/n.Replicas))
 	case r.Milli == 0:
 		r.Milli = 1000
 	}
