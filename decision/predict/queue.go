@@ -108,21 +108,20 @@ func (e *evaluation) prepare(d *Tenant, t *state, in *setting) {
 	if e.share.Mechanism == sharing.MechanismTimeSlicing {
 		t.switching = s[costs.TurnsOverhead]
 	}
-	slowDecode := math.Pow(1/e.share.Bandwidth, s[costs.SliceDecoding])
-	slowOther := costs.OnSlice(s[costs.SliceOther], e.share.SMs)
+	slow, active := costs.OnSlice(s[costs.SliceOther], e.share.SMs), s[costs.SMOther]
+	if d.Decodes || d.Serving != nil {
+		slow, active = math.Pow(1/e.share.Bandwidth, s[costs.SliceDecoding]), s[costs.SMDecoding]
+	}
 	blocking := 1.0 // share of a neighbour's kernels that its activity delays
 	if mps {
-		blocking = s[costs.MPSBlocking] * s[costs.SMOther]
-		if d.Decodes || d.Serving != nil {
-			blocking = s[costs.MPSBlocking] * s[costs.SMDecoding]
-		}
+		blocking = s[costs.MPSBlocking] * active
 	}
 	if v := d.Serving; v != nil {
 		context := v.Input + v.Output/2
 		step := v.Weights/(e.machine.Bandwidth*s[costs.DecodeEfficiency]) + v.Layers*s[costs.StepPerLayer]/1e3
 		kv := context * v.KVPerToken / (e.machine.Bandwidth * s[costs.DecodeEfficiency])
-		t.stepHost, t.stepGPU = s[costs.HostFraction]*step, (1-s[costs.HostFraction])*step*slowDecode
-		t.kvGPU = kv * slowDecode
+		t.stepHost, t.stepGPU = s[costs.HostFraction]*step, (1-s[costs.HostFraction])*step*slow
+		t.kvGPU = kv * slow
 		if mps {
 			t.stepHost += v.Layers * s[costs.MPSStepPerLayer] / 1e3
 		}
@@ -135,13 +134,10 @@ func (e *evaluation) prepare(d *Tenant, t *state, in *setting) {
 			t.grows = compute / t.preGPU
 		}
 		t.load = v.PerS * s[costs.LoadError]
+		t.perToken, t.sequences = t.load*v.Output, cmp.Or(v.Sequences, usualSequences)
 		t.weight = t.stepGPU / (t.stepGPU + t.stepHost) * blocking
 		t.active = min(1, t.load*(t.preHost+t.preGPU+v.Output*(t.stepHost+t.stepGPU)))
 		return
-	}
-	slow := slowOther
-	if d.Decodes {
-		slow = slowDecode
 	}
 	host := 0.0
 	if d.Serves() {
@@ -156,27 +152,19 @@ func (e *evaluation) prepare(d *Tenant, t *state, in *setting) {
 // converge brings a tenant's activity into line with a contention.
 func (t *state) converge(d *Tenant, contention float64) {
 	if v := d.Serving; v != nil {
-		was := t.batch + t.load*(t.preHost+t.preGPU*t.contention)
 		t.contention = contention
-		pre := t.preHost + t.preGPU*t.contention
-		a := t.stepHost + t.stepGPU*t.contention
-		room := 1 - t.load*pre - t.load*v.Output*t.kvGPU*t.contention
+		pre := t.load * (t.preHost + t.preGPU*contention)
+		room := 1 - pre - t.perToken*t.kvGPU*contention
 		if room <= 0.01 {
 			t.batch, t.token, t.active = math.Inf(1), math.Inf(1), 1
 			return
 		}
-		t.token = a / room
-		t.batch = t.load * v.Output * t.token
-		if t.batch > cmp.Or(v.Sequences, usualSequences) {
+		t.token = (t.stepHost + t.stepGPU*contention) / room
+		if t.batch = t.perToken * t.token; t.batch > t.sequences {
 			t.batch, t.active = math.Inf(1), 1
 			return
 		}
-		inSystem := t.batch + t.load*pre
-		if d := was - inSystem; math.Abs(d) < 0.01 && t.busyPeriod > 0 { // from the last round's, by a series
-			t.active = 1 - (1-t.active)*(1+d*(1+d*(1./2+d*(1./6+d*(1./24)))))
-		} else {
-			t.active = 1 - math.Exp(-inSystem)
-		}
+		t.active = 1 - exp(-t.batch-pre)
 		t.busyPeriod = v.Output * t.token
 		return
 	}
@@ -285,6 +273,8 @@ func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, other
 	}
 	cv2, pre := s.gaps, t.preHost+t.preGPU*t.contention
 	preWorst := t.preHost + t.preGPU*worst
+	busy := t.load * pre
+	logBusy := math.Log(busy)
 	// Time per output token: the batch that it meets, and the prefills of others, which weigh most in short answers.
 	batch := t.batch + 1
 	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
@@ -298,23 +288,21 @@ func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, other
 	}
 	// Time to first token: other prefills first, then its own, which may be long. Of those that arrive together at least
 	// one waits for another.
-	busy := t.load * pre
 	ownLong := max(preWorst, t.preGPU*worst*max(1, l.long*t.grows))
 	grows := t.grows * t.preGPU * t.contention / pre // part of a prefill
 	uneven := l.variation * grows * grows            // squared variation of prefills
-	logBusy := math.Log(busy)
 	wait := pre * max(0, logSeldom/s.logFollowed(logBusy)-0.5, (cv2+uneven)/2/(1-busy)*(logBusy-logSeldom))
 	// A step that is under way ends before a prefill begins.
-	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*t.batch) / 2
+	rest := (1 - exp(-t.batch)) * (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*t.batch) / 2
 	first := rest + math.Sqrt((ownLong-pre)*(ownLong-pre)+wait*wait) // after a mean prefill
 	f.p99[LatencyTTFT] = pre + first
 	f.waits[LatencyTTFT], f.long[LatencyTTFT] = wait/f.p99[LatencyTTFT], (ownLong-pre)/f.p99[LatencyTTFT]
 	token := (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longer := v.Output*l.long*max(token, 0.5*(token+step)) - v.Output*token
-	prefills := z99 * preWorst * math.Sqrt((1+uneven)*cv2*t.load*(v.Output*t.token+pre))
+	prefills := z99 * preWorst * math.Sqrt((1+uneven)*cv2*(t.batch+busy))
 	f.p99[LatencyE2E] = mean + math.Sqrt(longer*longer+first*first+prefills*prefills)
-	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.contention, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
+	f.busy = max(busy+t.perToken*t.kvGPU*t.contention, t.batch/max(1, t.sequences))
 }
 
 // interrupted returns the time that other requests' prefills add to the P99 of the time per output token. Either those
@@ -322,32 +310,38 @@ func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, other
 // it at once, each with the arrivals of the meantime; one of them is long, or the answer is short. Of so few the
 // largest outweighs the rest, as in sums of subexponential variables (P. Embrechts, C. Klueppelberg and T. Mikosch,
 // Modelling Extremal Events, section 1.3).
-func (t *state) interrupted(v *Serving, pre float64, s *setting, l *lengths) float64 {
-	added, cv2 := 0.0, s.gaps
-	free := 1 - t.load*(t.preHost+t.preGPU*t.contention)
-	pre /= free
-	behind := t.load * pre * (1 + (1-free)*(cv2+l.variation)/2/free)
-	for _, by := range [...]struct{ met, typical float64 }{{t.load * v.Output * t.token * cv2, 1 / l.typical},
-		{max(behind*cv2, math.Exp(s.logFollowed(math.Log(behind)))), l.typical}} {
-		part := min(1, by.met/seldom) // of a P99 that is decided by those that meet one
-		z := l.sigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, seldom/by.met))
-		add := func(prompt, answer float64) {
-			long := max(pre, t.preGPU*t.contention/free*max(1, l.typical*prompt*t.grows))
-			short := max(2, v.Output*by.typical*answer)
-			added = max(added, part*(long+t.load*(short*t.token+pre)*pre)/(short-1))
+func (t *state) interrupted(v *Serving, preWorst float64, s *setting, l *lengths) float64 {
+	cv2, gpu := s.gaps, t.preGPU*t.contention
+	free := 1 - t.load*(t.preHost+gpu)
+	pre, least, grows := preWorst/free, max(preWorst, gpu)/free, gpu/free*l.typical*t.grows
+	others := t.load * pre
+	adds := func(typical, prompt, answer float64) float64 {
+		short := v.Output * typical * answer
+		if short < 2 { // max of the language is slower
+			short = 2
 		}
-		half := math.Exp(z * math.Sqrt2 / 2)
-		add(1, math.Exp(-z))
-		add(half, 1/half)
+		return (max(least, grows*prompt) + others*(short*t.token+pre)) / (short - 1)
 	}
-	return added
+	decides := func(met, typical float64) float64 {
+		part := min(1, met/seldom) // of a P99 that is decided by those that meet one
+		z := l.sigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, seldom/met))
+		half := exp(z * math.Sqrt2 / 2)
+		return part * max(adds(typical, 1, exp(-z)), adds(typical, half, 1/half))
+	}
+	during := decides(t.batch*cv2, 1/l.typical)
+	behind := others * (1 + (1-free)*(cv2+l.variation)/2/free)
+	// Those behind are mostly met by fewer than a fifth, and then add at most as much as with lengths at their P95s.
+	if behind < s.fifth && max(adds(l.typical, 1, l.short95), adds(l.typical, l.half95, 1/l.half95)) < during {
+		return during
+	}
+	return max(during, decides(max(behind*cv2, exp(s.logFollowed(math.Log(behind)))), l.typical))
 }
 
 // logFollowed is the logarithm of the probability that a request is followed by another within a time, given the
 // logarithm of the mean number that comes in it, where gaps are gamma distributed: the first term of their
 // distribution.
 func (s *setting) logFollowed(logMean float64) float64 {
-	return min(logMostFollowed, (logMean-s.logGaps)/s.gaps)
+	return min(logMostFollowed, (logMean-s.logGaps)*s.perGaps)
 }
 
 // expected holds the expected figures of a tenant in a setting.
@@ -365,6 +359,7 @@ type evaluation struct {
 	share   Share
 	tenants []Tenant
 	cohorts []cohort
+	stated  bool // some have a stated busy share
 }
 
 // cohort holds the figures of tenants that are alike: in the present setting, and at the medians.
@@ -391,5 +386,6 @@ type state struct {
 	contention               float64 // factor on GPU work, mean
 	batch, token             float64 // sequences in a batch, seconds a token
 	load                     float64 // requests a second, or busy share
+	perToken, sequences      float64 // tokens a second, and most in a batch
 	longer                   float64 // its isolated latency, over the stated one
 }

@@ -150,6 +150,7 @@ const z99 = 2.33
 type lengths struct {
 	sigma, typical, long float64 // the sigma of its logarithm, the median, and the P99
 	variation            float64 // squared coefficient of variation
+	short95, half95      float64 // a short answer, and a long prompt with an answer as much shorter: P95s over medians
 }
 
 // lengthsAt returns the effects of lengths with a sigma at the medians, in a setting. The default varies no more than a
@@ -158,7 +159,8 @@ func lengthsAt(sigma float64, s *costs.Setting) lengths {
 	q := &costs.Priors[costs.LengthSigma]
 	sigma *= math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
 	variance := sigma * sigma
-	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance)}
+	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance),
+		math.Exp(-stats.Z90 * sigma), math.Exp(stats.Z90 * sigma / math.Sqrt2)}
 }
 
 var statedLengths = table.Unmeasured.StatedLengths
