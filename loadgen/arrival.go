@@ -16,11 +16,11 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Schedule is an open loop's arrival process: a pure function of the random
-// source, so that the same seed gives the same schedule whatever the server does.
+// Schedule is an open loop's arrival process: a pure function of the random source, so that the schedule depends only
+// on the seed and not on the server.
 type Schedule interface {
-	// Arrivals yields the intended starts as offsets from the run's start, in non-decreasing order. It may be endless.
-	// A rate or a burstiness that a plan refuses, such as 0, yields none.
+	// Arrivals yields the intended starts as offsets from the run's start, in non-decreasing order. It may be endless. An
+	// invalid rate or burstiness, such as 0, yields none.
 	Arrivals(rng *rand.Rand) iter.Seq[time.Duration]
 }
 

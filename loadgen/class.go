@@ -61,8 +61,8 @@ func (c Class) retriable() bool {
 	return c == classHTTP429 || c == classHTTP5xx || c == ClassConnect || c == classTimeoutConnect
 }
 
-// ErrInput is returned for a file of prompts, a trace or a timeline that
-// cannot be used. It joins one problem for each fault.
+// ErrInput is returned for a file of prompts, a trace or a timeline that cannot be used. It joins all problems of the
+// input.
 var ErrInput = errors.New("loadgen: unusable input")
 
 // timeoutError is the cause with which a watchdog cancels an attempt.
@@ -152,6 +152,6 @@ func (w *watchdog) deadline() (at int64, cause error) {
 	return at, cause
 }
 
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
+// Optional holds a value that may be missing, by default none: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]

@@ -17,19 +17,19 @@ import (
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
-// HealthLimits are the bounds above which the client, not the server, is taken
-// to have shaped a run. 0 means the default, a negative value no bound.
+// HealthLimits are the bounds above which the client, not the server, is assumed to have determined a run's figures. 0
+// means the default, a negative value no bound.
 type HealthLimits struct {
 	SendLagP99   time.Duration // default 10 ms
 	PacingLagP99 time.Duration // default 5 ms
-	// ReadLagP99 bounds the time from the kernel's receive to the read; default 250 ms. A second bound applies where
-	// more than 1% of the reads brought several events, since the client may have merged separate events, and merged
-	// events are stamped late: three quarters of the mean gap between events, which merging doesn't change (a client
-	// that merges evenly spaced events has lags of up to a gap), or a quarter of the median e2e, at least 10 ms,
-	// where all events of an answer come together. Below that lag the server sent the events together.
+	// ReadLagP99 bounds the time from the kernel's receive to the read; default 250 ms. A second bound applies if more
+	// than 1% of the reads returned several events, since the client may have merged separate events, and merged events
+	// are stamped late: three quarters of the mean gap between events, which merging doesn't change (a client that merges
+	// evenly spaced events has lags of up to a gap), or, where all events of an answer come together, a quarter of the
+	// median e2e, at least 10 ms. Below that lag the server sent the events together.
 	ReadLagP99 time.Duration
-	// SchedulingP99 bounds the Go scheduler's latency where, for more than 1% of the
-	// reads, no kernel stamp says how late they were; default 10 ms.
+	// SchedulingP99 bounds the Go scheduler's latency if more than 1% of the reads have no kernel stamp to show their lag;
+	// default 10 ms.
 	SchedulingP99 time.Duration
 	GCPauseMax    time.Duration // default 10 ms
 	// CPUFraction bounds the process's CPU time as a fraction of GOMAXPROCS times
@@ -47,13 +47,13 @@ func (l HealthLimits) withDefaults() HealthLimits {
 	return l
 }
 
-// ClientHealth is the verdict on the client itself. A run that is not Valid says
-// more about the client than about the server.
+// ClientHealth is the verdict on the client itself. The figures of a run that is not Valid reflect the client rather
+// than the server.
 type ClientHealth struct {
 	Valid   bool     `json:"valid"`
 	Reasons []string `json:"reasons"` // why not; empty when valid
 
-	// SendLag, PacingLag and ReadLag are defined as metrics. ReadLag is empty without kernel stamps.
+	// SendLag, PacingLag and ReadLag are defined in Definitions. ReadLag is empty without kernel stamps.
 	SendLag   Figures `json:"send_lag_ms"`
 	PacingLag Figures `json:"pacing_lag_ms"`
 	ReadLag   Figures `json:"read_lag_ms"`
@@ -64,17 +64,17 @@ type ClientHealth struct {
 	Pacer  string `json:"pacer,omitempty"`
 
 	ReadCounts
-	// MergedBy is "server" where more than 1% of the reads were merged and the kernel's
-	// times show that the client was not late for them.
+	// MergedBy is "server" if more than 1% of the reads were merged and the kernel's times show that the client read them
+	// in time.
 	MergedBy string `json:"merged_by,omitempty"`
-	// ClientLimits counts the requests that failed for want of the client's own descriptors, ports or buffers.
+	// ClientLimits counts the requests that failed because the client ran out of descriptors, ports or buffers.
 	ClientLimits int64  `json:"client_limits,omitempty"`
 	clientLimit  string // the error of one of them
 
 	GCPauses         int64             `json:"gc_pauses"`
 	GCPauseMaxMS     Millis            `json:"gc_pause_max_ms"`
 	SchedulingP99MS  Millis            `json:"scheduling_p99_ms"`
-	CPUSeconds       Optional[float64] `json:"cpu_s,omitzero"` // missing where the system doesn't say
+	CPUSeconds       Optional[float64] `json:"cpu_s,omitzero"` // missing where the system doesn't report it
 	CPUFraction      Optional[float64] `json:"cpu_fraction,omitzero"`
 	GOMAXPROCS       int               `json:"gomaxprocs"`
 	ArtifactProblems int               `json:"artifact_problems"` // failed writes to the run's directory
@@ -82,7 +82,7 @@ type ClientHealth struct {
 
 // ReadCounts counts the reads of answers.
 type ReadCounts struct {
-	// KernelReads and UserReads count them by the source of their time.
+	// KernelReads and UserReads count the reads by the source of their time.
 	KernelReads int64 `json:"kernel_stamped_reads"`
 	UserReads   int64 `json:"user_stamped_reads"`
 	Reads       int64 `json:"reads"`        // reads that brought events

@@ -29,8 +29,8 @@ const exactLimit = 1_000_000
 var errHistogram = errors.New("loadgen: unusable histogram")
 
 // Histogram is a distribution of durations: an HDR histogram from 1 µs to 1 h with 3 significant digits, and, for
-// per-request metrics, the samples themselves as long as there are at most a million. Longer durations count as 1
-// h, except in Max. It is not safe for concurrent use.
+// per-request metrics, up to a million exact samples. Longer durations count as 1 h, except in Max. It is not safe for
+// concurrent use.
 type Histogram struct {
 	hdr   *hdrhistogram.Histogram
 	sum   float64 // ns

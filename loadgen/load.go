@@ -22,7 +22,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// LoadResult reads a run's summary, histograms and, where there is one, timeline back from its directory.
+// LoadResult reads a run's summary, histograms and timeline, if there is one, from its directory.
 func LoadResult(dir string) (*Result, error) {
 	res := &Result{Dir: dir}
 	path := filepath.Join(dir, artifactSummary)
@@ -133,8 +133,8 @@ func readTimeline(r io.Reader) (rows []TimelineRow, err error) {
 	}
 }
 
-// LoadResults reads run directories, and the run directories below others, in the order given and, inside a
-// directory, in that of their time. The error names every one that cannot be read.
+// LoadResults reads run directories, and all run directories below other directories: in the given order, inside a
+// directory by time. The error names every run that cannot be read.
 func LoadResults(dirs ...string) ([]*Result, error) {
 	var l problem.List
 	var all []*Result

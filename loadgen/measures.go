@@ -83,8 +83,7 @@ type MetricFigures struct {
 	*Figures
 }
 
-// Distributions returns the figures of every distribution of m, which it points into, in
-// a report's order. Empty ones are among them.
+// Distributions returns pointers to the figures of every distribution of m, in a report's order, including empty ones.
 func (m *Measures) Distributions() []MetricFigures {
 	return []MetricFigures{
 		{MetricTTFT, &m.TTFT}, {metricTTFTService, &m.TTFTService}, {metricTTFV, &m.TTFV}, {MetricTPOT, &m.TPOT},

@@ -20,9 +20,9 @@ type Options struct {
 	KeepRecords bool
 	// Health are the bounds of the client-health verdict.
 	Health HealthLimits
-	// ProcessTimes has open loops wait by Go's timers, late by up to about 1 ms, and takes the times of events after the
-	// read, as a client without help does. Otherwise, on Linux, a timerfd (late by about 0.1 ms) and the kernel's receive
-	// times serve. Set it in a testing/synctest bubble.
+	// ProcessTimes makes open loops wait on Go's timers, late by up to about 1 ms, and times events after the read, as
+	// ordinary clients do. Otherwise, on Linux, a timerfd (late by about 0.1 ms) and the kernel's receive times are used.
+	// Set it in a testing/synctest bubble.
 	ProcessTimes bool
 	// Meta is written into config.json unchanged: arguments, GPU inventory,
 	// sharing mode. The plan's credentials are removed from it.

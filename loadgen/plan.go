@@ -16,27 +16,27 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// LoadPlan is a run to be made: tenants, how long, and which part of it counts.
+// LoadPlan describes a run: its tenants, its duration, and the part of it that counts.
 type LoadPlan struct {
 	// Scenario names the measurement, e.g. "mps-50"; it labels tables.
 	Scenario string
 	Tenants  []Tenant
-	// Duration ends the offering of load; requests in flight are finished. 0 means
-	// that each tenant ends by Requests, its schedule or its prompts.
+	// Duration ends the sending of new requests; requests in flight are finished. 0 means that each tenant ends by its
+	// Requests, schedule or prompts.
 	Duration time.Duration
-	// Drain bounds the wait for requests in flight once every tenant has stopped
-	// offering; requests left then are classCancelled. 0 means no bound but the requests' own.
+	// Drain bounds the wait for requests in flight after the last new one; the remaining ones are cancelled. 0 means no
+	// bound other than the requests' own timeouts.
 	Drain time.Duration
 	// Window is the part of the run that counts; the zero value is all of it.
 	Window Window
-	// Seed is the seed of all randomness. Each tenant has its own stream, derived from it and from the tenant's name.
+	// Seed is the seed of all randomness. Each tenant has its own random stream, derived from it and the tenant's name.
 	Seed uint64
 	// Simulated marks the run's artifacts as not being a measurement of a real GPU.
 	Simulated bool
 }
 
-// Window is a part of the run, as offsets from its start. A request belongs to
-// it by its intended start, a token by the time of its event.
+// Window is a part of the run, as offsets from its start; the zero Window is the whole run. A request belongs to it by
+// its intended start, a token by the time of its event.
 type Window struct {
 	From time.Duration `yaml:"from"`
 	// To is the end; 0 means the end of the run.
@@ -178,8 +178,8 @@ func notNegative(l *problem.List, path string, d time.Duration) {
 	l.If(d < 0, path, "use 0 or more", "%v is negative", d)
 }
 
-// Study returns the plans that show how a plan's tenants disturb one another: each of them by itself ("solo-chat") and
-// all of them together ("colocated"). Their scenarios begin with the plan's own.
+// Study returns the plans that show how a plan's tenants disturb one another: each tenant isolated ("solo-chat") and
+// all of them co-located ("colocated"). Their scenarios begin with the plan's own.
 func Study(plan LoadPlan) []LoadPlan {
 	of := func(name string, tenants []Tenant) LoadPlan {
 		p := plan

@@ -25,14 +25,14 @@ type Prompt struct {
 	Messages []Message
 	// MaxTokens bounds the output; 0 means the tenant's MaxTokens.
 	MaxTokens int
-	// PromptTokens is the length the source meant, 0 if it doesn't know. It is
-	// recorded only when the server reports no usage.
+	// PromptTokens is the prompt's length according to its source, 0 if unknown. It is used only if the server reports no
+	// usage.
 	PromptTokens int
 	// Session groups requests for analysis.
 	Session string
 	// Model is the requested model or adapter; "" means the tenant's Model.
 	Model string
-	// Body holds further fields of the request's JSON object ("tools", "temperature"); they win over the tenant's.
+	// Body holds further fields of the request's JSON object ("tools", "temperature"); they override the tenant's.
 	Body map[string]any
 }
 
@@ -49,8 +49,8 @@ type promptCycle struct {
 	n       atomic.Uint64
 }
 
-// NewPromptCycle returns a source that yields the prompts, which it keeps, in order, over and over; without any it
-// yields io.EOF at once. It is safe for concurrent use.
+// NewPromptCycle returns a source that yields the prompts in order, over and over; without any it yields io.EOF at
+// once. It retains the slice. It is safe for concurrent use.
 func NewPromptCycle(prompts ...Prompt) PromptSource { return &promptCycle{prompts: prompts} }
 
 // Texts returns a cycle of one prompt a text; see NewPromptCycle.

@@ -21,14 +21,14 @@ type Record struct {
 	Tenant   string `json:"tenant"`
 	ID       int64  `json:"id"` // the request's number in its tenant, from 0
 	Session  string `json:"session,omitempty"`
-	Adapter  string `json:"adapter,omitempty"`  // the requested model, where it is not the tenant's
+	Adapter  string `json:"adapter,omitempty"`  // the requested model, if it is not the tenant's
 	Endpoint string `json:"endpoint,omitempty"` // URL, credentials redacted
 	Class    Class  `json:"class"`
 	Status   int    `json:"http_status,omitempty"` // of the last attempt
 	Error    string `json:"error,omitempty"`
 	Retries  int    `json:"retries,omitempty"`
-	// Stale is true if one of the retries was for a kept connection that the server had
-	// ended: the request was sent once more on a new one, regardless of Tenant.Retry.
+	// Stale is true if the server had closed a kept-alive connection: the request was sent again on a new one, regardless
+	// of Tenant.Retries.
 	Stale  bool `json:"stale_connection,omitempty"`
 	Reused bool `json:"reused_connection,omitempty"` // of the last attempt
 
@@ -43,28 +43,28 @@ type Record struct {
 	EndNS          int64 `json:"end_ns,omitempty"`           // [DONE], end of the answer, or the failure
 
 	PromptTokens int `json:"prompt_tokens,omitempty"` // by the server, else by the prompt's source
-	// CachedTokens of the prompt came from a prefix cache; missing where the server does not say.
+	// CachedTokens of the prompt came from a prefix cache; missing if the server does not report it.
 	CachedTokens Optional[int] `json:"cached_tokens,omitzero"`
 	OutputTokens int           `json:"output_tokens"` // delivered, by TokenSource
-	// ReasoningTokens of the answer are reasoning, by the server's usage; HiddenTokens
-	// of them were not sent and are not among OutputTokens.
+	// ReasoningTokens counts the answer's reasoning tokens, by the server's usage; HiddenTokens counts those that were not
+	// sent and are not in OutputTokens.
 	ReasoningTokens int  `json:"reasoning_tokens,omitempty"`
 	HiddenTokens    int  `json:"hidden_tokens,omitempty"`
 	Refused         bool `json:"refused,omitempty"` // the model declined to answer
-	// AskedTokens is the bound of the output that the request set, of all its choices; 0
-	// means none. IgnoreEOS is true if it requested an answer of exactly that length.
+	// AskedTokens is the request's bound of the output, for all its choices together; 0 means none. IgnoreEOS is true if
+	// it requested exactly that length.
 	AskedTokens int  `json:"asked_tokens,omitempty"`
 	IgnoreEOS   bool `json:"ignore_eos,omitempty"`
 	// Implausible is true if the count of tokens contradicts the stream.
 	Implausible bool `json:"implausible_count,omitempty"`
-	// tokens of the first event, 1 unless the server says otherwise
+	// tokens of the first event, 1 unless the server reports otherwise
 	FirstTokens int `json:"first_tokens,omitempty"`
 	Events      int `json:"events"` // content events
 	// TokenSource is "server_usage" for a count by the server, "events" for one token an event, or "unknown".
 	TokenSource  string `json:"token_source"`
 	MaxGapNS     int64  `json:"max_gap_ns,omitempty"` // longest chunk gap
 	FinishReason string `json:"finish_reason,omitempty"`
-	// Streamed is set for an answer of events; otherwise it came in one piece and has neither first token nor gaps.
+	// Streamed is set for an answer sent as events; otherwise it came in one piece, without first token and gaps.
 	Streamed bool `json:"streamed,omitempty"`
 	// StampSource is the clock of the event times: "kernel" or "user".
 	StampSource string `json:"stamp_source,omitempty"`
@@ -84,8 +84,8 @@ func (r *Record) TTFT() (time.Duration, bool) { return between(r.IntendedNS, r.F
 // E2E is the time from the intended start to the last content event.
 func (r *Record) E2E() (time.Duration, bool) { return between(r.IntendedNS, r.LastTokenNS) }
 
-// TPOT is the mean time per output token after the first event. It is undefined
-// when no token came after the first event: events of one instant are one.
+// TPOT is the mean time per output token after the first event. It is undefined, and ok is false, when no token came
+// after the first event; events with the same time count as one.
 func (r *Record) TPOT() (time.Duration, bool) {
 	if r.FirstTokenNS == 0 || r.LastTokenNS == r.FirstTokenNS || r.OutputTokens <= r.FirstTokens {
 		return 0, false

@@ -20,12 +20,12 @@ import (
 // errDrainTime cancels requests in flight when LoadPlan.Drain is over.
 var errDrainTime = errors.New("cut off at the end of the run")
 
-// Run makes the plan's run and reports it. It blocks until the run is over and every goroutine it started has ended.
+// Run executes the plan and reports on it. It blocks until the run is over and every goroutine that it started has
+// ended.
 //
-// When ctx ends, no further load is offered, requests in flight are classCancelled, and Run returns the Result so
-// far (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A failing
-// prompt source and an unwritable directory likewise come with the Result so far. An invalid plan or
-// directory comes without one, and nothing is sent.
+// When ctx ends, no further requests are sent, those in flight are cancelled, and Run writes the artifacts and returns
+// the Result so far (Summary.Complete false) with an error that wraps ctx's. After a failing prompt source or write it
+// also returns the Result so far. For an invalid plan or directory the Result is nil, and nothing is sent.
 func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err

@@ -17,20 +17,20 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// ErrNoRate is returned when not even the lowest rate of a search meets the SLOs.
+// ErrNoRate is returned when even the lowest rate of a search misses the SLOs.
 var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
 
 // errUnknownSLO is returned when requests lack a figure that an SLO bounds.
 var errUnknownSLO = errors.New("loadgen: the SLO was not measured")
 
-// Search looks for the highest rate at which the share of requests that keep their SLO is at least Attainment, by
-// halving the bracket between Low and High. It ends when the highest passing and the lowest failing rate are within 5%.
+// Search finds the highest rate at which the share of requests that meet their SLO is at least Attainment, by bisection
+// between Low and High. It ends when the highest passing and the lowest failing rate are within 5%.
 type Search struct {
 	// Low and High are the rates, in requests/s, between which the answer lies.
 	Low, High float64
-	// Attainment is the share of requests that must keep the SLO; 0 means 0.99.
+	// Attainment is the share of requests that must meet the SLO; 0 means 0.99.
 	Attainment float64
-	// Limit ends the search after this time, with the results until then; 0 means no end.
+	// Limit bounds the duration of the search, which then returns the results so far; 0 means no bound.
 	Limit time.Duration
 }
 
@@ -51,22 +51,22 @@ func trialOf(s *Summary) (t trial) {
 type RateVerdict struct {
 	RatePerS float64 `json:"rate_per_s"`
 	RunID    string  `json:"run_id,omitempty"` // of the run that decided
-	// Passes reports whether the share of requests that met the SLO reached the attainment. Shown reports whether that
-	// holds of the rate at the search's confidence, and not only of the requests that were made.
+	// Passes reports whether the share of requests that met the SLO reached the attainment. Shown reports whether the
+	// search's confidence extends that from the requests made to the rate itself.
 	Passes     bool    `json:"passes"`
 	Shown      bool    `json:"shown"`
 	Requests   int64   `json:"requests"`
 	Attainment float64 `json:"attainment"`
-	// Lower and Upper bound the true attainment (Wilson score, one-sided each),
-	// taking requests as independent; queueing makes them less than that.
+	// Lower and Upper bound the true attainment (Wilson score, one-sided each), assuming independent requests; queueing
+	// makes the true bounds wider.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
 }
 
-// SearchResult holds the outcome of a search.
+// SearchResult holds the result of a search.
 type SearchResult struct {
-	// PassesPerS is the highest rate that passed, FailsPerS the lowest that did not;
-	// missing when none did, or none did not.
+	// PassesPerS is the highest rate that passed, FailsPerS the lowest that failed; each is missing if there is no such
+	// rate.
 	PassesPerS Optional[float64] `json:"passes_per_s,omitzero"`
 	FailsPerS  Optional[float64] `json:"fails_per_s,omitzero"`
 	Attainment float64           `json:"attainment"`
@@ -82,7 +82,7 @@ const (
 	searchResolution = 0.05
 )
 
-// MaxTrials is the number of runs that a search makes at most, with those that it makes again.
+// MaxTrials is the largest number of runs that a search makes, repeated ones included.
 func (s Search) MaxTrials() int {
 	if s.check() != nil || s.High == s.Low {
 		return 1 + spoiledTrials
@@ -105,8 +105,8 @@ const spoiledTrials = 3
 // trialFunc makes one run at a rate.
 type trialFunc = func(ctx context.Context, ratePerS float64) (*Summary, error)
 
-// Run searches. run makes one run at a rate, with the package's Run and a plan of tenants with SLOs; its ctx ends with
-// Limit. When run fails or ctx ends, the result holds the rates so far. ErrNoRate comes with the result too.
+// Run searches. run makes one run at a rate, with the package's Run and a plan of tenants with SLOs; its ctx ends at
+// Limit. When run fails or ctx ends, and with ErrNoRate, the result holds the rates so far.
 func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64) (*Summary, error)) (
 	*SearchResult, error) {
 	s.Attainment = cmp.Or(s.Attainment, 0.99)

@@ -21,11 +21,11 @@ type Millis float64
 
 func millis(d time.Duration) Millis { return Millis(float64(d) / 1e6) }
 
-// MarshalJSON writes whole nanoseconds: no more was measured.
+// MarshalJSON writes it to a whole nanosecond, the resolution of the clock.
 func (m Millis) MarshalJSON() ([]byte, error) { return json.Marshal(math.Round(float64(m)*1e6) / 1e6) }
 
-// Figures describes a distribution in milliseconds. With Count 0 there are no
-// figures, and the JSON has the count alone.
+// Figures describes a distribution in milliseconds. With Count 0 the other figures are meaningless, and the JSON has
+// only the count.
 type Figures struct {
 	Count  int64  `json:"count"`
 	Mean   Millis `json:"mean"`
@@ -37,7 +37,7 @@ type Figures struct {
 	Method string `json:"method"` // "exact" or "hdr"; see the definition of percentile
 }
 
-// MarshalJSON leaves everything but the count out of an empty distribution.
+// MarshalJSON writes only the count of an empty distribution.
 func (f Figures) MarshalJSON() ([]byte, error) {
 	if f.Count == 0 {
 		return []byte(`{"count":0}`), nil
@@ -52,11 +52,11 @@ type Counts struct {
 	OK      int64           `json:"ok"`
 	Failed  int64           `json:"failed"` // all that are not ok, cancelled ones included
 	ByClass map[Class]int64 `json:"by_class"`
-	// Examples are the error of one request of each class that failed, credentials removed.
+	// Examples holds one error for each failed class, with credentials removed.
 	Examples map[Class]string `json:"error_examples,omitempty"`
 	Retries  int64            `json:"retries"`
-	// Stale are those of the retries that went out once more because the server had ended
-	// a kept connection before it took the request (Record.Stale).
+	// Stale counts the retries because the server had closed a kept-alive connection before it read the request
+	// (Record.Stale).
 	Stale int64 `json:"stale_connections,omitempty"`
 }
 
@@ -128,20 +128,19 @@ func (m *Measures) addSums(o *Measures) {
 	m.OutputTokensFailed += o.OutputTokensFailed
 }
 
-// Goodput counts the requests that keep a tenant's SLO.
+// Goodput counts the requests that meet a tenant's SLO.
 //
-// In the figures of all tenants together it counts the requests of those that have an
-// SLO, each by its own, and is absent without any.
+// In the totals it counts the requests of all tenants with an SLO, each against its own, or is absent.
 type Goodput struct {
 	SLO SLOFigures `json:"slo,omitzero"` // absent where tenants' differ
 	Of  int64      `json:"of"`           // requests of the window that have an SLO
-	Met int64      `json:"met"`          // known to have kept it
-	// Unknown counts the ok requests without a figure that the SLO bounds. With any of them there are no shares.
+	Met int64      `json:"met"`          // known to have met it
+	// Unknown counts the ok requests that lack a figure bounded by the SLO. With any of them the shares are missing.
 	Unknown  int64             `json:"unknown,omitempty"`
 	Fraction Optional[float64] `json:"fraction,omitzero"` // of Of
 	PerS     Optional[float64] `json:"requests_per_s,omitzero"`
-	// OutputTokens are those of the window that belong to requests that kept it.
-	// Absent with Unknown, and in summaries of older versions.
+	// OutputTokens counts the window's output tokens of requests that met it. Absent with Unknown, and in summaries of
+	// older versions.
 	OutputTokens     Optional[int64]   `json:"output_tokens,omitzero"`
 	OutputTokensPerS Optional[float64] `json:"output_tokens_per_s,omitzero"`
 }
@@ -209,7 +208,7 @@ type TenantSummary struct {
 type WindowSummary struct {
 	FromNS int64 `json:"from_ns"` // Unix
 	ToNS   int64 `json:"to_ns"`   // Unix
-	Cut    bool  `json:"cut"`     // part of the run is outside
+	Cut    bool  `json:"cut"`     // part of the run is outside the window
 }
 
 // Summary holds the figures of a run: the content of summary.json. The embedded Measures cover all tenants.
@@ -238,8 +237,8 @@ func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
 	return nil, false
 }
 
-// Implausible returns the reasons why the token counts cannot be true, none where they can: one for each tenant
-// with counts that contradict the stream in more than a tenth of its ok requests.
+// Implausible returns a reason for each tenant with token counts that contradict the stream in more than a tenth of its
+// ok requests; none if all counts are plausible.
 func (s *Summary) Implausible() (reasons []string) {
 	for i := range s.Tenants {
 		if t := &s.Tenants[i]; 10*t.ImplausibleCounts > t.Counts.OK {
@@ -255,7 +254,7 @@ type Result struct {
 	Summary Summary
 	// Histograms hold every distribution, by tenant.
 	Histograms map[string]map[LatencyMetric]*Histogram
-	// Timeline has one row a tenant and second.
+	// Timeline has one row per tenant and second.
 	Timeline []TimelineRow
 	// Records are the requests of the run, in the order in which they ended, when Options.KeepRecords is set.
 	Records []Record
@@ -277,9 +276,9 @@ func (l OfferedLoad) describe() string {
 	return s
 }
 
-// PromptCache measures the servers' prefix caches by the ok requests with cached tokens in their answers.
+// PromptCache measures the servers' prefix caches by the ok requests with answers that report cached tokens.
 type PromptCache struct {
-	Requests     int64 `json:"requests"` // that say so
+	Requests     int64 `json:"requests"` // that report cached tokens
 	Hits         int64 `json:"hits"`     // of these, with any cached token
 	PromptTokens int64 `json:"prompt_tokens"`
 	CachedTokens int64 `json:"cached_tokens"`

@@ -19,8 +19,8 @@ const (
 
 // Endpoint is one server that a tenant may use.
 type Endpoint struct {
-	// URL is the server's base, e.g. "http://host:8000". A path that ends with the API's own
-	// ("/v1/chat/completions") is used unchanged, and one that ends in a version ("/v1") gets the rest appended.
+	// URL is the server's base, e.g. "http://host:8000". A path that ends with the API's path ("/v1/chat/completions") is
+	// used unchanged; to one that ends in a version ("/v1") the rest is appended.
 	URL string
 	// APIKey is sent as a bearer token. It is never written to an artifact.
 	APIKey Secret
@@ -29,7 +29,7 @@ type Endpoint struct {
 	// TLS configures https; nil means the system's roots.
 	TLS *tls.Config
 	// Dial opens connections, as net.Dialer.DialContext does; nil means TCP. Kernel receive times need a connection that
-	// has a SyscallConn method. Proxies of the environment are not used: the measured path is the one named here.
+	// has a SyscallConn method. Proxy settings of the environment are ignored: the measured path is the one named here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -50,7 +50,7 @@ func (l OfferedLoad) open() bool { return l.Schedule != nil }
 // RequestSLO holds upper bounds of a request; 0 means none.
 type RequestSLO struct {
 	TTFT  time.Duration `yaml:"ttft"`  // ttft, from the intended start
-	TPOT  time.Duration `yaml:"tpot"`  // tpot; a stream without one keeps it
+	TPOT  time.Duration `yaml:"tpot"`  // tpot; a stream without tpot meets it
 	E2E   time.Duration `yaml:"e2e"`   // e2e, from the intended start
 	Stall time.Duration `yaml:"stall"` // the request's longest chunk gap
 }
@@ -76,37 +76,37 @@ func (t Timeouts) withDefaults() Timeouts {
 	}
 }
 
-// Tenant is one source of load with a report of its own. Its keys are those of a plan that cotenant bench reads.
+// Tenant is one source of load with a report of its own. Its YAML keys are those of the plans of cotenant bench.
 type Tenant struct {
-	// Name is unique in the plan; it labels everything the tenant leaves.
+	// Name is unique in the plan; it labels all output about the tenant.
 	Name  string `yaml:"name,required"`
 	Model string `yaml:"model"`
-	// API is "chat" (POST /v1/chat/completions), as "" is, or "completions" (POST /v1/completions).
+	// API is "chat" or "" (POST /v1/chat/completions), or "completions" (POST /v1/completions).
 	API string `yaml:"api"`
-	// Endpoints take requests in turn; one that is listed twice takes two.
+	// Endpoints receive requests in turn; one that is listed twice receives twice as many.
 	Endpoints []Endpoint
 	Load      OfferedLoad
 	Prompts   PromptSource
 	// MaxTokens is the output bound of prompts that set none; 0 sends none.
 	MaxTokens int `yaml:"max_tokens"`
-	// Requests ends the tenant after this many; 0 means no such end.
+	// Requests ends the tenant after this number; 0 means no limit.
 	Requests int `yaml:"requests"`
-	// Warmup is the number of requests sent, one after another from min(Warmup,
-	// Concurrency or 8) users, before the run starts. They are measured by nobody.
+	// Warmup is the number of requests sent, one after another from min(Warmup, Concurrency or 8) users, before the run
+	// starts. They are not measured.
 	Warmup   int        `yaml:"warmup"`
 	SLO      RequestSLO `yaml:"slo"`
 	Timeouts Timeouts
 	// Retries is the number of further attempts of a request that failed before its first token with http_429, http_5xx,
-	// connect or timeout_connect. The pause before the first is 100 ms, doubled for each further one; a Retry-After header
-	// with a longer one wins, up to 1 min. Latencies count from the first attempt. Regardless of Retries, a request is
-	// sent once more, on a new connection, if it met the end of a kept one: the server had not acknowledged any of it, or
-	// the connection had been idle for 100 ms, or for half of the idle time after which the server was seen to end another
+	// connect or timeout_connect. The pause before the first is 100 ms, doubled for each further one; a longer Retry-After
+	// header wins, up to 1 min. Latencies count from the first attempt. Regardless of Retries, a request is sent again, on
+	// a new connection, if the server closed a kept-alive one: it had not acknowledged any of the request, or the
+	// connection had been idle for 100 ms, or for half of the idle time after which the server was seen to close another
 	// (Record.Stale).
 	Retries int `yaml:"retries"`
-	// NonStreaming asks for the answer in one piece; ttft, tpot and gaps are then absent.
+	// NonStreaming requests the answer in one piece; ttft, tpot and gaps are then absent.
 	NonStreaming bool `yaml:"non_streaming"`
-	// Usage is the usage report that is requested: "final", as "" is (stream_options.include_usage); "continuous", with
-	// the tokens of each event too (vLLM's continuous_usage_stats); or "none" for servers that refuse stream_options.
+	// Usage is the usage report that is requested: "final" or "" (stream_options.include_usage); "continuous", with the
+	// tokens of each event too (vLLM's continuous_usage_stats); or "none" for servers that refuse stream_options.
 	Usage string `yaml:"usage"`
 	// Body holds further fields of each request's JSON object.
 	Body map[string]any

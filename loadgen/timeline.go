@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
-// TimelineRow is one second of one tenant: a line of timeline.csv. The last second of a run may be shorter.
+// TimelineRow describes one second of one tenant: a line of timeline.csv. The last second of a run may be shorter.
 type TimelineRow struct {
 	UnixNS   int64 // start of the second
 	Tenant   string
@@ -22,10 +22,10 @@ type TimelineRow struct {
 	Sent     int64
 	Done     int64 // ok
 	Failed   int64
-	InFlight int64 // sent and not ended at the second's end
+	InFlight int64 // sent but not ended at the end of the second
 	Tokens   int64 // content events, each with its share of the request's tokens, failed requests included
-	// TTFTP99 and ITLP99 are of requests and gaps that ended in the second; missing
-	// (an empty CSV field) without any. They are exact to 2%.
+	// TTFTP99 and ITLP99 cover the requests and gaps that ended in the second; missing (an empty CSV field) without any.
+	// They are accurate to 2%.
 	TTFTP99, ITLP99 Optional[time.Duration]
 }
 

@@ -40,15 +40,15 @@ var csvColumns = func() []string {
 	return append(cols, colThrottle, colPrograms)
 }()
 
-// NewCSVWriter returns a sink that writes samples to w as CSV as they come, and flush, which writes the buffered rows:
-// call it at the end, and as often as the file should be complete before. After an error flush returns that error.
+// NewCSVWriter returns a sink that writes samples to w as CSV, and flush, which writes the buffered rows: call it at
+// the end, and whenever the file must be complete. After an error flush returns that error.
 //
 // There is a header line, and a row for each sample, followed by one for each MIG instance in it, with its number in
 // gpu_instance. at_s is the time since the start by the monotonic clock in seconds, time the start plus at_s, period_s
 // the time to the next reading of the same kind, device the number of the GPU from 0, with its uuid and name. Then come
 // the metrics, of an instance in percent of the instance; a missing figure is an empty cell. programs has the names of
-// the programs on the GPU with semicolons between them, ? for one without a name, - where there is none, and nothing
-// where they were not listed. Processes' ids and memory, and events, are not kept.
+// the programs on the GPU, separated by semicolons: ? for a program without a name, - for no program, empty if they
+// were not listed. Processes' ids and memory, and events, are not written.
 func NewCSVWriter(w io.Writer) (sink Sink, flush func() error) {
 	c := &csvWriter{w: csv.NewWriter(bufio.NewWriterSize(w, csvBuffer))}
 	return c, c.flush

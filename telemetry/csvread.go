@@ -30,11 +30,11 @@ const (
 //	0,0,0,110,40000000000
 //	30,0,85,420,41000000000
 //
-// Columns may come in any order; NewCSVWriter describes them. Rows are in order of at_s;
-// device is 0, basis sharing.BasisUnknown and period_s the shortest time between two rows of a device where they are
-// left out. A row with gpu_instance belongs to the row of its device before it.
+// Columns may come in any order; NewCSVWriter describes them. Rows are in order of at_s. Without their columns device
+// is 0, basis sharing.BasisUnknown and period_s the shortest time between two rows of a device. A row with gpu_instance
+// belongs to the preceding row of its device.
 //
-// Anything else is a problem. One error lists all problems (the first 20) with their lines.
+// Anything else is an error, which lists all problems (the first 20) with their lines.
 func ReadCSV(r io.Reader) (*Series, error) {
 	rd := csv.NewReader(r)
 	rd.ReuseRecord = true

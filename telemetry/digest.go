@@ -9,8 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Digest sums up a sampling as it goes, in memory that grows with the changes of state only. It is a Sink. Its
-// own methods are not safe for use during the sampling; those of Latest are.
+// Digest summarizes a sampling while it runs, in memory that grows only with changes of state. It is a Sink. Its own
+// methods must not be called during the sampling; those of Latest may.
 type Digest struct {
 	*Latest
 	idle   *idleDetector
@@ -33,7 +33,7 @@ func NewDigest(opts IdleOptions) *Digest {
 	return &Digest{Latest: new(Latest), idle: &idleDetector{opts: opts}, energy: new(energyMeter)}
 }
 
-// Begin starts the digest anew. The error names options of NewDigest that cannot be.
+// Begin starts the digest anew. The error names invalid options of NewDigest.
 func (d *Digest) Begin(h Header) error {
 	d.devs, d.events, d.last, d.begun = make([]digestDevice, len(h.Devices)), nil, 0, true
 	return errors.Join(d.Latest.Begin(h), d.idle.Begin(h), d.energy.Begin(h))
@@ -59,7 +59,7 @@ func (d *Digest) Sample(x *Sample) error {
 
 const maxEvents = 1000 // that a Digest keeps
 
-// Event keeps an event, up to maxEvents of them.
+// Event records an event; beyond a maximum number events are dropped.
 func (d *Digest) Event(e Event) error {
 	if len(d.events) < maxEvents {
 		d.events = append(d.events, e)
@@ -78,29 +78,29 @@ func (d *Digest) Throttle(device int) (t sharing.Optional[Throttle]) {
 // Idle returns the idle time of a device so far.
 func (d *Digest) Idle(device int) (IdleReport, error) { return d.idle.Report(device) }
 
-// Report sums up a sampling.
+// Report summarizes a sampling.
 type Report struct {
 	Source    ReaderInfo     `json:"source"`
 	Start     time.Time      `json:"start"`
 	DurationS float64        `json:"duration_s"`
 	GPUs      []DeviceReport `json:"gpus"`
-	// Policies holds, for each policy that was asked about, the time that it would give back.
+	// Policies holds the recovery by each policy given to Digest.Report.
 	Policies []Recovery        `json:"policies"`
 	Events   []Event           `json:"events,omitempty"`
 	Sources  sharing.Citations `json:"sources,omitzero"` // of the policies
 }
 
-// DeviceReport sums up one device.
+// DeviceReport summarizes one device.
 type DeviceReport struct {
 	Index  int    `json:"index"`
 	Device Device `json:"device"`
-	// Means are those of the readings, by metric; counters are left out.
+	// Means holds the means of the readings, by metric, without counters.
 	Means        map[Metric]float64 `json:"means"`
 	HoursByState map[State]float64  `json:"hours_by_state"`
 	KWhByState   map[State]float64  `json:"kwh_by_state"`
 	Verdict      string             `json:"verdict"` // IdleReport.verdict
 	Energy       Energy             `json:"energy"`
-	Throttled    Throttle           `json:"throttled"` // every reason that was seen
+	Throttled    Throttle           `json:"throttled"` // all reasons seen
 }
 
 const joulesPerKWh = 3.6e6

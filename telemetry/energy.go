@@ -4,25 +4,24 @@ package telemetry
 
 import "github.com/cotenant/cotenant/sharing"
 
-// MaxWatts is more than any board draws. Readers drop a power above it, and a counter that rose faster misreads.
+// MaxWatts is above the power of any board. Readers drop higher values.
 const MaxWatts = 5e3
 
-// EnergyBetween returns the joules that an energy counter counted between two readings. It is false, and the energy
-// is unknown, where the counter went back (the driver was loaded anew, or it misreads) or rose faster than any board
-// draws.
+// EnergyBetween returns the joules that an energy counter counted between two readings. ok is false, and the energy
+// unknown, if the counter went back (after a reload of the driver, or a misreading) or rose faster than MaxWatts.
 func EnergyBetween(before, now Point) (joules float64, ok bool) {
 	joules = now.Value - before.Value
 	return joules, joules >= 0 && joules <= MaxWatts*max((now.At-before.At).Seconds(), 1)
 }
 
-// Energy is a device's energy, by two ways of measuring. They differ where there were gaps, and by the accuracy of the
-// power reading, which is 5% for the boards that nvml.h gives one for.
+// Energy is a device's energy, measured in two ways. They differ by gaps and by the accuracy of the power reading,
+// which is 5% where nvml.h gives it.
 type Energy struct {
-	// IntegratedJoules is the power integrated by the trapezoidal rule, over the time without gaps. It is missing where no
-	// two readings were near enough.
+	// IntegratedJoules is the power integrated by the trapezoidal rule, over the time without gaps. It is missing if no
+	// two readings were close enough.
 	IntegratedJoules sharing.Optional[float64] `json:"integrated_joules,omitzero"`
-	// CounterJoules is the growth of the energy counter, without the spans over which that is unknown (EnergyBetween):
-	// then it is a lower bound.
+	// CounterJoules is the growth of the energy counter. Spans with unknown growth (EnergyBetween) are left out and make
+	// it a lower bound.
 	CounterJoules sharing.Optional[float64] `json:"counter_joules,omitzero"`
 }
 

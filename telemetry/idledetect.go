@@ -218,14 +218,14 @@ func (d *idleDetector) Report(device int) (IdleReport, error) {
 	return r, nil
 }
 
-// State is a device's activity, as far as its figures show. "" is "unknown", too.
+// State is a device's activity, judged by its figures. "" also means "unknown".
 type State string
 
 // The states.
 const (
 	// The figures that decide it are missing, or there is a gap.
 	stateUnknown State = "unknown"
-	// StateActive: work is done, or the device was idle for less than the sustain time.
+	// StateActive: the device works, or was idle for less than the sustain time.
 	StateActive State = "active"
 	// The device reports busy, but next to no SM, memory or link works: a spinning kernel, a hung collective. Only GPM can
 	// show it, and an SM utilization of exactly 0 next to it is one that was not filled.
@@ -234,7 +234,7 @@ const (
 	StateExecutionIdle State = "execution-idle"
 	// StateResidentIdle: a program is resident and does nothing, and the device draws no more than in deep idle.
 	StateResidentIdle State = "resident-idle"
-	// StateDeepIdle: nothing is resident and nothing is done.
+	// StateDeepIdle: nothing is resident and nothing runs.
 	StateDeepIdle State = "deep-idle"
 )
 
@@ -249,11 +249,11 @@ func (s State) held() bool { return s == StateExecutionIdle || s == StateResiden
 // idle reports whether nothing useful is done in the state.
 func (s State) idle() bool { return s != "" && s != stateUnknown && s != StateActive }
 
-// The thresholds of idle detection. None is published for execution-idle (arXiv
-// 2604.04745 gives none); these are ours, except as noted.
+// The thresholds of idle detection. None is published for execution-idle (arXiv 2604.04745 gives none); these are this
+// project's, except as noted.
 const (
-	// IdleBelow is the share of the GPU's time under which it, or a tenant of it, does nothing: NVML's resolution is
-	// one percent. Idle detection and decision/guard go by it.
+	// IdleBelow is the share of the GPU's time below which it, or a tenant, counts as idle: NVML's resolution is one
+	// percent. Idle detection and decision/guard use it.
 	IdleBelow     = 0.01
 	activePercent = 100 * IdleBelow // NVML's utilization, or GPM's of graphics
 	// GPM's SM or memory bandwidth utilization; a kernel of one thread reads 0.76% on an H200
@@ -270,13 +270,12 @@ const (
 
 // IdleOptions tune idle detection.
 type IdleOptions struct {
-	// DeepIdleWatts is the device's power with nothing resident. 0 takes the lowest power seen in deep idle;
-	// without that it is not known, and a resident, inactive program counts as powered.
+	// DeepIdleWatts is the device's power with nothing resident. 0 means the lowest power seen in deep idle; without any
+	// it is unknown, and a resident, inactive program counts as drawing more.
 	DeepIdleWatts float64
-	Sustain       time.Duration // the length from which idleness counts; 0 means 10 s
-	// Servers are prefixes of the names of more programs that are model servers, in addition to the known ones:
-	// vLLM, SGLang, llama.cpp, Triton, TGI, Ollama, LMDeploy and TensorRT-LLM. A server without requests waits for
-	// them: its idle time is never taken back.
+	Sustain       time.Duration // the shortest idle time that counts; 0 means 10 s
+	// Servers are name prefixes of further model servers, in addition to the known ones: vLLM, SGLang, llama.cpp, Triton,
+	// TGI, Ollama, LMDeploy and TensorRT-LLM. A server without requests waits for them: its idle time is never reaped.
 	Servers []string
 }
 
@@ -304,9 +303,9 @@ type StateInterval struct {
 	From  time.Duration `json:"from_ns"`
 	To    time.Duration `json:"to_ns"`
 	State State         `json:"state"`
-	// Server is set where a resident and inactive program is a model server, which waits for requests.
+	// Server is set if a resident, inactive program is a model server, which waits for requests.
 	Server bool `json:"server,omitempty"`
-	// Joules is the energy of the interval; missing without power readings over all of it.
+	// Joules is the energy of the interval; missing unless power readings cover all of it.
 	Joules sharing.Optional[float64] `json:"joules,omitzero"`
 }
 
@@ -319,8 +318,8 @@ type IdleReport struct {
 	Basis  sharing.Basis `json:"basis"`
 	// Intervals cover the time from the device's first sample to its last.
 	Intervals []StateInterval `json:"intervals"`
-	Pauses    time.Duration   `json:"pauses_ns"` // the time of idleness too short to count; it is in StateActive
-	// DeepIdleWatts is the power of deep idle that was used.
+	Pauses    time.Duration   `json:"pauses_ns"` // idle times too short to count; part of StateActive
+	// DeepIdleWatts is the power of deep idle that the report is based on.
 	DeepIdleWatts sharing.Optional[float64] `json:"deep_idle_watts,omitzero"`
 }
 
@@ -350,7 +349,7 @@ func (r *IdleReport) joules(s State) sharing.Optional[float64] {
 	return sum
 }
 
-// Observed is the time that the intervals cover, stateUnknown included.
+// Observed is the total length of the intervals, unknown state included.
 func (r *IdleReport) Observed() time.Duration {
 	if len(r.Intervals) == 0 {
 		return 0

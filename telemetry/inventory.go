@@ -30,23 +30,23 @@ type GPU struct {
 	ComputeCapability sharing.ComputeCapability
 	Architecture      sharing.Architecture
 
-	// Lost is set where the driver no longer answers for the GPU: it needs a reset or a reboot.
+	// Lost is set if the driver can no longer reach the GPU: it needs a reset or a reboot.
 	Lost bool
 	// Denied means that the driver refused figures of the whole GPU, as inside a container that has a MIG device.
 	Denied      bool
 	MemoryTotal sharing.Optional[sharing.Bytes] // the board's
-	MIG         sharing.Answer                  // whether MIG mode is on; unknown of a GPU that has none
+	MIG         sharing.Answer                  // whether MIG mode is on; unknown for a GPU without MIG
 	Instances   []MIGInstance
-	// ProcessesListed answers whether the processes were listed; without a yes an empty list means nothing.
+	// ProcessesListed answers whether the processes were listed; unless it is yes, ignore an empty list.
 	ProcessesListed sharing.Answer
 	Processes       []Process
-	// MPS answers whether an MPS server or its clients are among the processes.
-	// It is unknown where they are hidden, as inside containers.
+	// MPS answers whether an MPS server or its clients are among the processes. It is unknown if processes are hidden, as
+	// inside containers.
 	MPS sharing.Answer
 }
 
-// Model finds the GPU in sharing's table, by its name and otherwise by its PCI id. A GPU that the table does not have
-// is described by its memory and capability, see [sharing.DescribeGPU].
+// Model finds the GPU in sharing's table, by its name and otherwise by its PCI id. A GPU outside the table is described
+// by its memory and capability, see [sharing.DescribeGPU].
 func (g *GPU) Model() (*sharing.GPU, error) {
 	m, err := sharing.LookupGPU(g.Name)
 	for _, text := range []string{g.PCIID, sharing.DescribeGPU(g.Name, g.MemoryTotal.Or(0), g.ComputeCapability,
@@ -69,8 +69,8 @@ type MIGInstance struct {
 
 const mpsServer = "nvidia-cuda-mps-server" // the name of the process in which MPS clients' kernels run
 
-// ProgramName is the base name of a process's program: the command line up to the first blank,
-// without directories. Arguments may hold secrets and are never kept.
+// ProgramName is the base name of a process's program: the command line up to the first blank, without directories.
+// Arguments may hold secrets and are dropped.
 func ProgramName(commandLine string) string {
 	program, _, _ := strings.Cut(commandLine, " ")
 	if program == "" {
@@ -79,8 +79,8 @@ func ProgramName(commandLine string) string {
 	return path.Base(program)
 }
 
-// SeesMPS answers from a GPU's processes whether MPS runs on it: yes where its
-// server is among them, unknown where processes may be hidden.
+// SeesMPS answers from a GPU's processes whether MPS runs on it: yes if its server is among them, unknown if processes
+// may be hidden.
 func (g *GPU) SeesMPS() sharing.Answer {
 	named := func(name string) bool {
 		return slices.ContainsFunc(g.Processes, func(p Process) bool { return p.Name == name })

@@ -28,7 +28,7 @@ type latestDevice struct {
 	down      sharing.Optional[Event] // why the device does not answer
 }
 
-// Begin forgets everything and takes a header.
+// Begin discards all figures and takes a header.
 func (l *Latest) Begin(h Header) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +107,8 @@ func (l *Latest) figure(d *latestDevice, m Metric) (float64, bool) {
 	return v, true
 }
 
-// Down returns the event that took a device down, where it is: EventLost,
-// EventHung or EventFailing, with the reason as its detail.
+// Down returns the event of a device that is down, EventLost, EventHung or EventFailing, with the reason as its detail;
+// it is missing for a device that works.
 func (l *Latest) Down(device int) sharing.Optional[Event] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +128,8 @@ func (l *Latest) Processes(device int) (list []Process, ok bool) {
 	return list, ok
 }
 
-// Instances returns the MIG instances of a device with their newest figures,
-// none where they are not recent. The slice must not be changed.
+// Instances returns the MIG instances of a device with their newest figures, none if the figures are not recent. The
+// slice must not be changed.
 func (l *Latest) Instances(device int) (list []Instance) {
 	l.live(device, func(d *latestDevice) {
 		if l.fresh(d.instAt) {

@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Metric names a figure of a device or of a MIG instance. The zero Metric names none. Its text carries the unit,
-// e.g. "power_watts", and is the CSV column.
+// Metric names a figure of a device or of a MIG instance. The zero Metric names none. Its text contains the unit, e.g.
+// "power_watts", and names the CSV column.
 type Metric uint8
 
 // The metrics. Percentages run from 0 to 100.
@@ -25,7 +25,7 @@ const (
 	MetricMemUtilPercent
 	// MetricMemUsedBytes is the device memory in use, without the reserve of the driver where the driver reports it.
 	MetricMemUsedBytes
-	MetricMemTotalBytes // the device memory there is
+	MetricMemTotalBytes // the total device memory
 	// MetricPowerWatts is the board's power. The driver averages it over one second
 	// on Ampere (GA100 apart) and later (nvml.h).
 	MetricPowerWatts
@@ -97,10 +97,10 @@ const GroupsSlow = GroupGPM | GroupProcessUtil | GroupEnergy | GroupPCIe
 
 var groupNames = []string{"basic", "processes", "gpm", "process-util", "energy", "pcie"}
 
-// Has reports whether all of want are in g.
+// Has reports whether g contains all groups of want.
 func (g Groups) Has(want Groups) bool { return g&want == want }
 
-// String joins the names of the groups with "+": "basic+processes", or "none"; bits that are no group are a number.
+// String joins the names of the groups with "+": "basic+processes", or "none"; unknown bits are written as a number.
 func (g Groups) String() string { return joinFlags(uint64(g), groupNames) }
 
 // Throttle lists the reasons for which a device's clocks are below their highest, as NVML's clocks event reasons give
@@ -121,7 +121,7 @@ type Throttle string
 var throttleNames = []string{"idle", "app-clocks", "power-cap", "hw-slowdown", "sync-boost", "sw-thermal", "hw-thermal",
 	"power-brake", "display"}
 
-// ThrottleOf returns the reasons of NVML's bits, without those that have no name here.
+// ThrottleOf returns the reasons of NVML's bits; unknown bits are ignored.
 func ThrottleOf(bits uint64) Throttle {
 	return Throttle(joinFlags(bits&(1<<len(throttleNames)-1), throttleNames))
 }

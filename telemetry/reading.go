@@ -13,7 +13,7 @@ import (
 )
 
 // ErrLost is returned for a device that has fallen off the bus or cannot be reached any more. A Reader wraps it; a
-// Sampler then leaves the device out and tries it again on each slow tick.
+// Sampler then skips the device and tries it again on each slow tick.
 var ErrLost = errors.New("telemetry: the GPU is lost")
 
 // Reader reads GPUs. Its methods must be safe for concurrent use: a Sampler
@@ -23,10 +23,9 @@ type Reader interface {
 	Info() ReaderInfo
 	// Devices lists the devices. Their order is their index everywhere.
 	Devices(ctx context.Context) ([]Device, error)
-	// Read reads one group of one device into r. Figures that the device cannot give are left out, which is
-	// no error. On an error the figures that r holds still count, its processes and instances do not; an
-	// error that wraps ErrLost means that the device is gone, one that wraps ErrUnsupported that it does not have
-	// the group. What r refers to must not be changed after Read returns.
+	// Read reads one group of one device into r. Figures that the device does not provide are left out without an error.
+	// After an error the figures in r remain valid, but not its processes and instances. The error wraps ErrLost if the
+	// device is gone, ErrUnsupported if it lacks the group. Slices in r must not be changed after Read returns.
 	Read(ctx context.Context, device int, group Groups, r *Reading) error
 }
 
@@ -34,10 +33,10 @@ type Reader interface {
 type ReaderInfo struct {
 	// Name is the reader's name, e.g. "nvml" or "script".
 	Name string `json:"name"`
-	// Basis is sharing.BasisMeasured for a driver and sharing.BasisSimulated
-	// for a script. A reader that does not say is sharing.BasisUnknown.
+	// Basis is sharing.BasisMeasured for a driver and sharing.BasisSimulated for a script. A reader that does not state it
+	// has sharing.BasisUnknown.
 	Basis sharing.Basis `json:"basis"`
-	// Detail has more for a person: driver version, seed.
+	// Detail is further text, such as driver version or seed.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -106,16 +105,16 @@ func (a *aged) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
 	return v, true
 }
 
-// Reading holds the figures of one look at a device. The zero Reading is empty.
-// A Reading is not safe for concurrent use.
+// Reading holds the figures of one reading of a device. The zero Reading is empty. A Reading is not safe for concurrent
+// use.
 type Reading struct {
 	figures
 	Throttle sharing.Optional[Throttle] // the reasons for low clocks
-	// Processes are the processes that hold a context on the device, each once in a MIG instance. It means nothing unless
-	// the reading's groups include GroupProcesses or GroupProcessUtil.
+	// Processes are the processes that hold a context on the device, each once in a MIG instance. Ignore it unless the
+	// reading's groups include GroupProcesses or GroupProcessUtil.
 	Processes []Process
 	Instances []Instance // the MIG instances with their own figures, each once
-	Dropped   int        // values that the driver gave and that cannot be, for example a utilization above 100%
+	Dropped   int        // impossible values from the driver, for example a utilization above 100%
 }
 
 // Has reports whether the reading holds any figure, process or instance.
@@ -140,10 +139,10 @@ type Process struct {
 type Instance struct {
 	figures
 	ID int // the GPU instance's id
-	// UUID is the MIG device's, where the reader gives it. CSV does not keep it.
+	// UUID is the MIG device's UUID, if the reader gives it. CSV does not preserve it.
 	UUID          string
 	ComputeSlices sharing.Optional[int] // the number of compute slices the instance has
-	// Start is the memory slice at which it begins, where the reader gives it. CSV does not keep it.
+	// Start is the memory slice at which it begins, if the reader gives it. CSV does not preserve it.
 	Start sharing.Optional[int]
 }
 
@@ -151,9 +150,9 @@ type Instance struct {
 type Sample struct {
 	Device int           // the index of the device
 	At     time.Duration // the time since the series' start by the monotonic clock
-	// Tick is the number of the tick, of the fast or the slow clock by Groups. Numbers that are left out were missed.
+	// Tick is the number of the tick of the fast or slow clock, depending on Groups. Gaps in the numbers are missed ticks.
 	Tick int64
-	// Groups are those that were read, without any that failed.
+	// Groups are the groups that were read successfully.
 	Groups Groups
 	Reading
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ReapPolicy is a rule by which idle GPUs are taken back.
+// ReapPolicy is a rule for reaping idle GPUs.
 type ReapPolicy struct {
 	Name string `json:"name"` // e.g. "idlebot"
-	// Source cites the policy; none for a duration of your own.
+	// Source cites the policy; empty for your own duration.
 	Source sharing.SourceID `json:"source,omitempty"`
-	// WarnAfter is the idle time after which the holder is warned first; 0 where there is no warning, or its time is not
-	// published.
+	// WarnAfter is the idle time before the first warning to the holder; 0 without a warning or a published time.
 	WarnAfter time.Duration `json:"warn_after_ns,omitzero"`
-	ReapAfter time.Duration `json:"reap_after_ns"` // the idle time after which the GPU is taken
+	ReapAfter time.Duration `json:"reap_after_ns"` // the idle time after which the GPU is reaped
 }
 
-// ReapPolicies lists the policies that are known to be used, the strictest first.
+// ReapPolicies lists the published policies, the strictest first.
 func ReapPolicies() []ReapPolicy {
 	return []ReapPolicy{
 		// Northeastern University: https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
@@ -33,7 +32,7 @@ func ReapPolicies() []ReapPolicy {
 	}
 }
 
-// ParseReapPolicy returns the policy of a name, or one that reaps after a duration such as "45m" without a warning.
+// ParseReapPolicy returns a policy by its name, or one that reaps after a duration, such as "45m", without a warning.
 func ParseReapPolicy(s string) (ReapPolicy, error) {
 	if d, err := time.ParseDuration(s); err == nil {
 		if d <= 0 {
@@ -53,28 +52,27 @@ func ParseReapPolicy(s string) (ReapPolicy, error) {
 	return policies[i], nil
 }
 
-// Recovery is the GPU time that a policy would give back.
+// Recovery is the GPU time that a policy would recover.
 type Recovery struct {
 	Policy ReapPolicy    `json:"policy"`
-	Basis  sharing.Basis `json:"basis"` // of the series, from which the recovery is derived
-	// Observed is the observed GPU time, Unknown the part of it for
-	// which the state is unknown and which is never recoverable.
+	Basis  sharing.Basis `json:"basis"` // of the series behind it
+	// Observed is the observed GPU time, Unknown its part with an unknown state, which is never recoverable.
 	Observed time.Duration `json:"observed_ns"`
 	Unknown  time.Duration `json:"unknown_ns"`
-	Idle     time.Duration `json:"idle_ns"` // the GPU time in which a program held it without using it
-	// Servers is the same of model servers. It is not part of Idle: it is not reclaimed.
+	Idle     time.Duration `json:"idle_ns"` // the GPU time that programs held without using it
+	// Servers is the same for model servers. It is not part of Idle, since it is not reaped.
 	Servers time.Duration `json:"servers_ns"`
 	// Episodes are the unbroken idle times, Reaped those that lasted long enough.
 	Episodes int `json:"episodes"`
 	Reaped   int `json:"reaped"`
-	// Recoverable is the idle GPU time after the reaping. A period that the
-	// series cuts off counts as far as it was seen.
+	// Recoverable is the idle GPU time after reaping. A period that the end of the series cuts off counts as far as it was
+	// observed.
 	Recoverable time.Duration `json:"recoverable_ns"`
-	// HoursPerDay is Recoverable for each GPU and day observed, in hours.
+	// HoursPerDay is Recoverable in hours per GPU and observed day.
 	HoursPerDay sharing.Optional[float64] `json:"hours_per_gpu_day,omitzero"`
 }
 
-// Recoverable returns the GPU time that the policy would give back on the devices of the reports. It reaps in
+// Recoverable returns the GPU time that the policy would recover on the devices of the reports. It reaps in
 // StateExecutionIdle and StateResidentIdle, but never a model server.
 func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 	if p.ReapAfter <= 0 {

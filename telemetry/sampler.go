@@ -26,12 +26,12 @@ const lastWait = time.Second
 
 const minSlowPeriod = 100 * time.Millisecond // the least time between two readings of GPM (nvml.h)
 
-// SamplerOptions say how to sample. The zero value samples everything, every 100 ms and every second.
+// SamplerOptions configure a Sampler. The zero value samples everything, every 100 ms and every second.
 type SamplerOptions struct {
-	// Period is the fast clock's: GroupsFast. 0 is 100 ms.
+	// Period is the period of the fast clock, for GroupsFast. 0 means 100 ms.
 	Period time.Duration
-	// SlowPeriod is the slow clock's: GroupsSlow. 0 is a second, or
-	// Period when that is longer. It is at least 100 ms.
+	// SlowPeriod is the period of the slow clock, for GroupsSlow, at least 100 ms. 0 means a second, or Period if that is
+	// longer.
 	SlowPeriod time.Duration
 	// Skip leaves groups out.
 	Skip Groups
@@ -39,15 +39,15 @@ type SamplerOptions struct {
 	Logger *slog.Logger
 }
 
-// Sampler reads every device of a reader on two clocks. Each device has its own readers, so that one that blocks
-// does not hold up the others. All schedules are absolute: a late tick does not shift those after it, and ticks
-// that were missed are left out and recorded. A Sampler may be used again, and by several goroutines.
+// Sampler reads every device of a reader on two clocks. Each device is read independently, so that one that blocks does
+// not delay the others. All schedules are absolute: a late tick does not shift later ones, and missed ticks are skipped
+// and recorded. A Sampler may be reused, and is safe for concurrent use.
 type Sampler struct {
 	src  Reader
 	opts SamplerOptions
 }
 
-// NewSampler checks the options, naming everything that is wrong with them.
+// NewSampler returns a sampler. The error names every problem of the options.
 func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	var probs problem.List
 	probs.If(src == nil, "reader", "open one with telemetrynvml.Open or write a telemetrytest.Script",
@@ -70,17 +70,17 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	return &Sampler{src: src, opts: opts}, nil
 }
 
-// Run samples until ctx ends and returns the series. The end of ctx is no
-// error. On an error the series holds the samples so far.
+// Run samples until ctx ends and returns the series. The end of ctx is not an error. On an error the series holds the
+// samples so far.
 func (s *Sampler) Run(ctx context.Context) (*Series, error) {
 	series := new(Series)
 	err := s.Stream(ctx, series)
 	return series, err
 }
 
-// Stream samples until ctx ends or a sink fails, giving each sample to every sink. A driver call cannot be broken
-// off: a reading under way is waited for, for a second. One that hangs is left behind with its tick; the device is then
-// recorded as down (EventHung), and the sinks get nothing any more. The end of ctx is no error.
+// Stream samples until ctx ends or a sink fails, giving each sample to every sink. A driver call cannot be interrupted:
+// at the end Stream waits up to a second for a reading in progress. One that hangs is abandoned, its device is recorded
+// as down (EventHung), and the sinks get nothing more. The end of ctx is not an error.
 func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 	devices, err := s.src.Devices(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // Header describes a series: its source, start, devices and periods.
 type Header struct {
 	Info ReaderInfo
-	// Start is the wall clock at the series' start. Times in the series are monotonic differences to it.
+	// Start is the wall clock at the series' start. Times in the series are monotonic differences from it.
 	Start   time.Time
 	Devices []Device
 	// Period and SlowPeriod are the periods of the two clocks.
@@ -48,7 +48,7 @@ type Sink interface {
 	Event(Event) error
 }
 
-// Series holds samples in order of time. It is a Sink. A Series is not safe for concurrent use while it is added to.
+// Series holds samples in order of time. It is a Sink. A Series is not safe for concurrent use while samples are added.
 type Series struct {
 	Header
 	Events  []Event
@@ -102,8 +102,7 @@ type Point struct {
 	Value float64
 }
 
-// Points returns the figures of one metric of one device, in order of time.
-// Where the metric is missing there is no point.
+// Points returns the figures of one metric of one device, in order of time. Samples without the metric give no point.
 func (s *Series) Points(device int, m Metric) []Point {
 	var ps []Point
 	for x := range s.all() {
@@ -114,8 +113,8 @@ func (s *Series) Points(device int, m Metric) []Point {
 	return ps
 }
 
-// Mean is the mean of the readings of a metric, and how many there were. It is missing when there were none.
-// Readings of one clock are evenly spaced, so that the mean of the readings is the mean over time where no gap was.
+// Mean returns the mean of the readings of a metric, missing without readings, and their number. Readings of one clock
+// are evenly spaced, so that without gaps it is the mean over time.
 func (s *Series) Mean(device int, m Metric) (mean sharing.Optional[float64], readings int) {
 	ps, sum := s.Points(device, m), 0.0
 	for _, p := range ps {
@@ -141,13 +140,13 @@ const (
 	EventFailing   EventKind = "failing"    // every reading of a device fails
 )
 
-// Event is something that happened to the sampling and that a reader of the figures must know.
+// Event is an incident of the sampling that affects its figures.
 type Event struct {
 	Kind EventKind     `json:"kind"`
 	At   time.Duration `json:"at_ns"` // the time since the series' start
 	// Device is the device's index.
 	Device int           `json:"device"`
-	Length time.Duration `json:"length_ns,omitempty"` // of a gap, or for which a reading has not returned
+	Length time.Duration `json:"length_ns,omitempty"` // of a gap, or of a reading that has not returned
 	Count  int           `json:"count,omitempty"`     // the number of ticks missed, of values dropped, or of errors so far
 	Detail string        `json:"detail,omitempty"`    // for people
 }
@@ -159,8 +158,8 @@ var errNoDevices = errors.New("telemetry: the reader has no GPUs")
 var errNotBegun = errors.New("telemetry: the sink has no header yet; call Begin first")
 
 // ErrUnsupported is returned for a device without figures of a group. A Reader wraps it in the error of Read where
-// missing metrics do not show it: an empty list of processes would mean that none is there. A Sampler ignores it.
+// missing metrics do not show it: an empty list of processes would mean that there are none. A Sampler ignores it.
 var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
 
-// ErrNoDevice is returned for an index that names none of a series' or a reader's devices.
+// ErrNoDevice is returned for an index without a device in a series or reader.
 var ErrNoDevice = errors.New("telemetry: no such device")

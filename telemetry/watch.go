@@ -215,9 +215,9 @@ type simulatedClock interface {
 	SetTime(sinceStart time.Duration)
 }
 
-// Simulate takes a reader with a simulated clock (one that has a method SetTime(time.Duration)) through a span of
-// time without waiting, as if the sampling had begun at start. Both clocks tick exactly. Other readers are
-// errNotSimulated. The end of ctx is no error.
+// Simulate takes a reader with a simulated clock (one that has a method SetTime(time.Duration)) through a span of time
+// without waiting, as if the sampling had begun at start. Both clocks tick exactly. With any other reader it fails. The
+// end of ctx is not an error.
 func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Duration, sinks ...Sink) error {
 	clock, ok := s.src.(simulatedClock)
 	if !ok {

@@ -63,8 +63,8 @@ func LoadPlan(path string) (Plan, error) {
 	return p, err
 }
 
-// New returns a canary that has seen nothing. The error names every problem of the plan, or that its deadline is
-// shorter than any test can take.
+// New returns a canary without observations. The error names every problem of the plan, such as a deadline that is too
+// short for any test.
 func New(p Plan) (*Canary, error) {
 	p, err := p.withDefaults()
 	if err != nil {
@@ -94,8 +94,8 @@ func New(p Plan) (*Canary, error) {
 }
 
 // Observe adds the observations since the last snapshot, once a second or so, and returns the verdict. Observations
-// that are missing, contradictory or made under a load unlike that of the limit count for nothing; a snapshot that is
-// not later than the last one, or not of the plan's tenants, is ignored.
+// that are missing, contradictory or made under a load unlike that of the limit are ignored, and so is a snapshot that
+// is not later than the last one or not of the plan's tenants.
 func (c *Canary) Observe(l Snapshot) Verdict {
 	c.gone = l.At <= c.at
 	if c.done || c.gone || len(l.Tenants) != len(c.tenants) {

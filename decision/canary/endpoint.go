@@ -27,14 +27,14 @@ const (
 // place the newcomer and take it back. Each answer is JSON, a Result with the field answer: pass, fail or wait.
 //
 //   - /?rollout=ID is for the web metric of Argo Rollouts, which reads {$.answer}. The status is 200. An ID other than
-//     the last one begins anew; without one the request only reads.
-//   - /begin is for Flagger's pre-rollout hook: it begins anew, and its status is 200.
+//     the last one restarts the test; a request without one only reads.
+//   - /begin is for Flagger's pre-rollout hook: it restarts the test, and its status is 200.
 //   - /continue is for Flagger's rollout hook. The status is 200, or 409 where the answer is fail.
 //   - /promote is for Flagger's confirm-promotion hook. The status is 200 where the answer is pass, 409 where it is
 //     fail, and 425 where it is wait.
 //
-// The newcomer's arrival is the time of the request that begins anew. The ten minutes before, except those of another
-// canary, are the neighbours' baseline. A program that starts again has no observations, and begins anew with the
+// The newcomer's arrival is the time of the request that restarts the test. The ten minutes before it, except during
+// another canary, are the neighbours' baseline. A restarted program has no observations, and restarts the test at the
 // next ID. An Endpoint is safe for concurrent use.
 type Endpoint struct {
 	plan    Plan
@@ -54,7 +54,7 @@ type timed struct {
 	seen []Seen
 }
 
-// NewEndpoint returns an endpoint that has seen nothing. changed, which may be nil, is called with each new verdict.
+// NewEndpoint returns an endpoint without observations. changed, which may be nil, is called with each new verdict.
 func NewEndpoint(p Plan, changed func(Result)) (*Endpoint, error) {
 	if _, err := New(p); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func NewEndpoint(p Plan, changed func(Result)) (*Endpoint, error) {
 	return e, nil
 }
 
-// Run takes a snapshot once a second until ctx ends. A page that does not answer within a second is missing.
+// Run takes a snapshot once a second until ctx ends. A page that does not answer within a second counts as missing.
 func (e *Endpoint) Run(ctx context.Context) {
 	tick := time.NewTicker(observeEvery)
 	defer tick.Stop()

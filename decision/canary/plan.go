@@ -22,11 +22,11 @@ type Plan struct {
 	Deadline time.Duration `yaml:"deadline"`
 	// Watch bounds the observation after a promotion; 0 is 2 hours.
 	Watch time.Duration `yaml:"watch"`
-	// WrongPromotion bounds the probability that a canary is promoted although a tenant is at its limit or
-	// beyond; 0 is 0.01.
+	// WrongPromotion bounds the probability that a canary is promoted although a tenant is at or beyond its limit; 0 is
+	// 0.01.
 	WrongPromotion float64 `yaml:"wrong_promotion"`
-	// WrongTakeBack bounds the probability that a newcomer is taken back although all tenants keep their objectives; 0
-	// is 0.0025: one of 20 days with 20 canaries each.
+	// WrongTakeBack bounds the probability that a newcomer is taken back although all tenants meet their objectives; 0 is
+	// 0.0025: once in 20 days with 20 canaries each.
 	WrongTakeBack float64 `yaml:"wrong_take_back"`
 	// Tenants are the newcomer, which comes first, and its neighbours.
 	Tenants []Tenant `yaml:"tenants,required"`
@@ -38,8 +38,7 @@ type Tenant struct {
 	Objectives []Objective `yaml:"objectives,required"`
 
 	// Page is for an Endpoint: the address of the metrics page of the tenant's model server. vLLM and SGLang have ttft,
-	// itl, tpot, e2e and queue in seconds.
-	// Counter is a counter of a Prometheus page: its metric is steps, a second.
+	// itl, tpot, e2e and queue in seconds. Counter is a counter of a Prometheus page: its metric is steps, a second.
 	Page    string   `yaml:"page"`
 	Counter *Counter `yaml:"counter"`
 }
@@ -50,15 +49,16 @@ type Counter struct {
 	Name string `yaml:"name,required"`
 }
 
-// An Objective of a tenant for one metric: a share Quantile of the observations is within a limit. For a neighbour
-// without a stated one the limit is 1.3 times its own quantile before the newcomer came.
+// An Objective limits one metric of a tenant: a share Quantile of the observations must be within Limit. For a
+// neighbour without a stated limit it is 1.3 times its own quantile before the newcomer came.
 type Objective struct {
 	Metric   string  `yaml:"metric,required"` // such as ttft; the source gives it its meaning and its unit
 	Quantile float64 `yaml:"quantile"`        // above 0 and below 1; 0 is 0.5
 	Limit    float64 `yaml:"limit"`           // in the metric's unit; 0 = none is stated
-	// AtLeast means that more is better, as for a rate of steps: the limit is the least, a quantile is divided by 1.3.
+	// AtLeast means that more is better, as for a rate of steps: the limit is a minimum, and a limit from the baseline is
+	// its quantile divided by 1.3.
 	AtLeast bool `yaml:"at_least"`
-	// AfterPromotion keeps the objective from being a condition of promotion: it is watched on after it.
+	// AfterPromotion excludes the objective from the conditions of promotion: it is only watched afterwards.
 	AfterPromotion bool `yaml:"after_promotion"`
 }
 
@@ -137,23 +137,23 @@ func (o *Objective) scale(v, by float64) float64 {
 
 // A Snapshot holds the observations since the one before.
 type Snapshot struct {
-	// At is the time since the newcomer was placed, by a clock that does not jump. Before that it is negative:
-	// such snapshots are the neighbours' baseline.
+	// At is the time since the newcomer was placed, by a clock that does not jump. Before that it is negative: such
+	// snapshots form the neighbours' baseline.
 	At      time.Duration
 	Tenants []Seen // in the order of the plan
 }
 
 // Seen holds the observations of one tenant.
 type Seen struct {
-	// Missing is the reason for which nothing can be concluded from this snapshot: it is counted neither for nor against.
+	// Missing is the reason why this snapshot proves nothing; it then counts neither for nor against.
 	Missing string
-	// Load is the demand on the tenant, such as requests a second: a limit from before the newcomer came holds for a
-	// load like the one then. Missing where it is not known.
+	// Load is the demand on the tenant, such as requests a second: a limit from the baseline holds only for a similar
+	// load. Missing if not known.
 	Load    sharing.Optional[float64]
 	Metrics []Sample // in the order of Tenant.Objectives
 }
 
-// A Sample holds the observations of a metric: single values, or a histogram of the time since the snapshot before.
+// A Sample holds the observations of a metric since the previous snapshot: single values or a histogram.
 type Sample struct {
 	Values    []float64
 	Histogram *serving.Histogram

@@ -18,7 +18,7 @@ const (
 	KeepObserving Verdict = "keep observing"
 	Promote       Verdict = "promote"
 	TakeBack      Verdict = "take back"
-	CannotTell    Verdict = "cannot tell" // by the deadline: nothing is shown against the newcomer
+	CannotTell    Verdict = "cannot tell" // at the deadline: no harm by the newcomer is shown
 )
 
 // Result is a verdict with its evidence and its bounds.
@@ -30,7 +30,7 @@ type Result struct {
 	Reason string `json:"reason"`
 	// Needs lists for each undecided objective the data that would decide it.
 	Needs []string      `json:"needs,omitempty"`
-	Block time.Duration `json:"block_ns"` // the present length of the blocks of the test
+	Block time.Duration `json:"block_ns"` // the current length of the test's blocks
 	// WrongPromotion bounds the probability that this canary is promoted wrongly, WrongTakeBack that it is taken back
 	// wrongly.
 	WrongPromotion float64 `json:"wrong_promotion"`
@@ -44,15 +44,15 @@ type Evidence struct {
 	Tenant   string  `json:"tenant"`
 	Metric   string  `json:"metric"`
 	Quantile float64 `json:"quantile"`
-	Limit    float64 `json:"limit,omitempty"` // the last one; 0 = none is known yet
-	// OverLeast and OverMost bound the share of the observations beyond the limit.
+	Limit    float64 `json:"limit,omitempty"` // the latest; 0 = not known yet
+	// OverLeast and OverMost bound the share of observations beyond the limit.
 	OverLeast float64 `json:"over_least"`
 	OverMost  float64 `json:"over_most"`
 	N         int     `json:"observations"`
-	// Kept and Broken are the parts of the evidence that a verdict takes, 1 = all.
+	// Kept and Broken are the evidence for and against, as fractions of that needed for a verdict; 1 suffices.
 	Kept   float64 `json:"kept"`
 	Broken float64 `json:"broken"`
-	// Sufficed is the time at which the evidence that it is kept sufficed; 0 = not yet.
+	// Sufficed is the time at which the evidence that it is met sufficed; 0 = not yet.
 	Sufficed time.Duration `json:"sufficed_ns,omitempty"`
 }
 

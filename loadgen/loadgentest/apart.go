@@ -63,22 +63,22 @@ func (d *apart) Busy() time.Duration { return d.busy }
 
 // Kernel is a piece of GPU work of a model.
 type Kernel struct {
-	// Gap is the host's time between the end of the kernel before and this one's launch.
-	Gap, Length time.Duration // Length is its own when it runs alone
-	// SMs and Bandwidth are the fractions of the GPU that it uses meanwhile; Hold and SMShare are those of the Model.
+	// Gap is the host's time between the end of the previous kernel and the launch of this one.
+	Gap, Length time.Duration // Length is its run time alone on the GPU
+	// SMs and Bandwidth are the fractions of the GPU that it uses while it runs; Hold and SMShare are the Model's.
 	SMs, Bandwidth, Hold, SMShare float64
-	Prefill                       bool // it is a prompt's
+	Prefill                       bool // part of a prompt's prefill
 }
 
-// Device is a GPU as a discrete-event simulation without a clock of its own. Times are those since its start. It is
-// called from one goroutine at a time.
+// Device is a GPU as a discrete-event simulation without a clock of its own. Times count from its start. It is called
+// from one goroutine at a time.
 type Device interface {
-	// Attach adds a context. next returns its kernels one after another, and false where there is none
-	// for now. The returned function removes the context.
+	// Attach adds a context. next returns its kernels one after another, and false while there is none. The returned
+	// function removes the context.
 	Attach(next func() (Kernel, bool)) (detach func())
-	// Advance lets time go by up to to, asks contexts without a kernel once more, and says when to be called again, if
-	// nobody else comes before that.
+	// Advance moves the clock to the time to, asks contexts without a kernel again, and returns the time of the next
+	// event, at which to call it again; ok is false if there is none.
 	Advance(to time.Duration) (next time.Duration, ok bool)
-	// Busy is the time so far in which any kernel ran.
+	// Busy is the total time so far with any kernel running.
 	Busy() time.Duration
 }

@@ -16,12 +16,12 @@ import (
 
 // GPUOptions tune a GPU. The zero value is the documented default.
 type GPUOptions struct {
-	// Device defines how contexts share the GPU; nil has each on a GPU, or a part of one, of its own.
+	// Device defines how contexts share the GPU; nil gives each its own GPU, or part of one.
 	Device Device
 	Seed   uint64 // of the kernels' lengths
 }
 
-// Model describes the use that an LLM makes of the GPU. The zero value is a small model.
+// Model describes an LLM's use of the GPU. The zero value is a small model.
 type Model struct {
 	// StepKernels is the number of kernels of a decode step; 0 means 16. KernelMean is their mean length alone on
 	// the GPU; 0 means 0.5 ms. KernelCV is the coefficient of variation of their (log-normal) lengths; 0 means 0.3,
@@ -34,8 +34,8 @@ type Model struct {
 	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode kernel uses when it runs alone; 0 means
 	// 0.4 and 0.6. A prefill kernel uses 0.9 of the SMs.
 	SMDemand, BandwidthDemand float64
-	// SMHold is the fraction of the time in which kernels of others wait for SMs that the model's running kernels hold,
-	// where some models on the Device are no servers: MPS takes no SM back from a kernel. 0 leaves it to the demands.
+	// SMHold is the fraction of time in which kernels of others wait for SMs that the model's running kernels hold (MPS
+	// takes no SM back from a kernel), for Devices with work other than model servers. 0 derives it from the demands.
 	SMHold float64
 	// SMShare and BandwidthShare are the fractions that the model may use: an MPS active thread percentage, a MIG
 	// slice; 0 means all.
@@ -80,7 +80,7 @@ func (m Model) check() error {
 }
 
 // GPU is a simulated GPU that several servers' models share: a Device and the clock. Kernels have random lengths. Its
-// figures are those of a simulation and of no real GPU. Safe for concurrent use.
+// figures are simulated. Safe for concurrent use.
 type GPU struct {
 	mu     sync.Mutex
 	device Device
@@ -134,11 +134,11 @@ func (g *GPU) loop(ctx context.Context) {
 // by the fraction in use, so that SMUse over Elapsed is the mean utilisation of the SMs.
 type Activity struct {
 	Elapsed             time.Duration // since its start
-	Busy                time.Duration // in which a kernel ran
+	Busy                time.Duration // with a kernel running
 	SMUse, BandwidthUse time.Duration // of kernels that have ended
 }
 
-// Activity returns the GPU's activity up to now. Differences of two are the activity between them.
+// Activity returns the GPU's activity up to now. Subtract two results for the activity between them.
 func (g *GPU) Activity() Activity {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,27 +13,27 @@ import (
 type Reply struct {
 	// TTFT is the time from the complete request to the first content event, and Interval that between content events.
 	TTFT, Interval time.Duration
-	// Tokens of the answer; 0 means the request's max_tokens, or 1.
+	// Tokens is the length of the answer; 0 means the request's max_tokens, or 1.
 	Tokens int
 	// PerEvent is the number of tokens in an event; 0 means 1.
 	PerEvent int
 	// Reasoning is the number of leading events that carry reasoning_content.
 	Reasoning int
-	// ToolCall makes the events tool-call deltas.
+	// ToolCall sends the events as tool-call deltas.
 	ToolCall bool
 	// Role sends a role-only event RoleAt after the request.
 	Role   bool
 	RoleAt time.Duration
-	// Usage selects the token counts that an answer reports: "never", "final", or "continuous" with each event; "" does
-	// as the request asks.
+	// Usage selects the token counts that an answer reports: "never", "final", or "continuous" with each event; "" follows
+	// the request.
 	Usage string
-	// CachedTokens of the prompt come from a prefix cache, by the usage report; a missing number is not reported.
+	// CachedTokens is the reported number of prompt tokens from a prefix cache; if missing, none is reported.
 	CachedTokens loadgen.Optional[int]
-	// SeparateFinish gives the finish reason in an event of its own, FinishAfter the last token.
+	// SeparateFinish sends the finish reason in a separate event, FinishAfter the last token.
 	SeparateFinish bool
 	FinishAfter    time.Duration
 
-	// EventsPerWrite gathers events and writes them together, when the last of them is due; 0 means 1.
+	// EventsPerWrite is the number of events that are written together, when the last of them is due; 0 means 1.
 	EventsPerWrite int
 	// SplitWrites sends each event in two pieces, SplitDelay apart; its content counts as sent with the second.
 	SplitWrites bool
@@ -43,8 +43,8 @@ type Reply struct {
 	// RetryAfter goes into the header when not empty.
 	Status     int
 	RetryAfter string
-	// Fault goes wrong with the answer, those inside a stream after FaultAfter events; "" is none. A name that is not
-	// in this list is answered with status 500.
+	// Fault makes the answer fail, inside a stream after FaultAfter events; "" means no fault. A name that is not in this
+	// list gives status 500.
 	//
 	//	cut           the connection is closed in the middle
 	//	truncate      the answer ends properly, without finish reason and [DONE]
@@ -59,7 +59,7 @@ type Reply struct {
 	//	refuse        the connection is closed before the answer
 	Fault      string
 	FaultAfter int
-	// NoSlot gives the answer without one of Options.Slots: it does not wait for one.
+	// NoSlot answers without waiting for one of Options.Slots.
 	NoSlot bool
 	// Word is the text of a token; "" means "tok ".
 	Word string
@@ -80,14 +80,14 @@ type Request struct {
 	Body                          json.RawMessage
 }
 
-// Script chooses the answer to a request. It may be called by several goroutines.
+// Script chooses the answer to a request. It must be safe for concurrent use.
 type Script func(Request) Reply
 
 // Always answers every request alike.
 func Always(r Reply) Script { return func(Request) Reply { return r } }
 
-// Every answers each n-th request, the n-1st first, with special and the others
-// with usual: Every(11, ...) makes 9 of 100 special.
+// Every answers each n-th request (N = n-1, 2n-1, ...) with special and the others with usual: Every(11, ...) makes 9
+// of 100 special.
 func Every(n int, special, usual Reply) Script {
 	return func(r Request) Reply {
 		if r.N%n == n-1 {

@@ -22,34 +22,33 @@ import (
 type Options struct {
 	// Script chooses the answers; nil answers every request with the zero Reply.
 	Script Script
-	// Slots bounds the answers under way; further requests wait in order. 0 means no bound.
+	// Slots bounds the number of concurrent answers; further requests wait in order. 0 means no bound.
 	Slots int
 	// Pipe serves in-memory connections from Dial instead of TCP.
 	Pipe bool
 	// TLS serves https with a certificate of its own; see Server.CertPool.
 	TLS bool
-	// APIKey, when not empty, is demanded as bearer token.
+	// APIKey, when not empty, is the required bearer token.
 	APIKey string
-	// GPU and Model, when GPU is not nil, make the answers' timing come from the
-	// simulated GPU; Reply's TTFT and Interval are not used then.
+	// GPU and Model, when GPU is not nil, determine the timing of answers; Reply's TTFT and Interval are then ignored.
 	GPU   *GPU
 	Model Model
 	// NoLog keeps no Served records.
 	NoLog bool
 }
 
-// Served is the server's own record of a request: the truth.
+// Served is the server's own record of a request.
 type Served struct {
 	Request  Request
 	Reply    Reply
 	Received time.Time   // the request was complete
 	Started  time.Time   // it got its slot
-	Events   []time.Time // just before the write that carried each content event
-	Tokens   int         // in these events
+	Events   []time.Time // the time just before the write of each content event
+	Tokens   int         // the number of tokens in these events
 	End      time.Time
 }
 
-// Server is an OpenAI-compatible server under a script. Its methods are safe for concurrent use.
+// Server is an OpenAI-compatible server that follows a script. Its methods are safe for concurrent use.
 type Server struct {
 	// URL is the base URL.
 	URL    string
@@ -104,7 +103,7 @@ func NewServer(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Dial opens a connection to the server. It suits loadgen.Endpoint.Dial.
+// Dial opens a connection to the server. Use it as loadgen.Endpoint.Dial.
 func (s *Server) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	if s.pipe != nil {
 		return s.pipe.dial(ctx)
@@ -113,7 +112,7 @@ func (s *Server) Dial(ctx context.Context, network, _ string) (net.Conn, error) 
 	return d.DialContext(ctx, network, s.http.Listener.Addr().String())
 }
 
-// CertPool holds the certificate of a TLS server, for the name example.com.
+// CertPool returns a pool with the certificate of a TLS server, for the name example.com.
 func (s *Server) CertPool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.http.Certificate())

@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Simulation is servers on simulated GPUs. A nil one has none.
+// Simulation is a set of servers on simulated GPUs. A nil Simulation has none.
 type Simulation struct {
 	GPUs    []*GPU
 	Servers []*Server
@@ -16,11 +16,11 @@ type Simulation struct {
 
 // SimulatedServer is a server on a GPU of a Simulation.
 type SimulatedServer struct {
-	Index int // of the GPU, used in place of that in Options
+	Index int // of the GPU in NewSimulation; it replaces Options.GPU
 	Options
 }
 
-// NewSimulation starts GPUs, and the servers on them. It must be closed.
+// NewSimulation starts GPUs and the servers on them. The caller must call Close.
 func NewSimulation(gpus []GPUOptions, servers ...SimulatedServer) (*Simulation, error) {
 	s := &Simulation{}
 	for _, o := range gpus {
@@ -37,7 +37,7 @@ func NewSimulation(gpus []GPUOptions, servers ...SimulatedServer) (*Simulation, 
 	return s, nil
 }
 
-// Endpoints are the servers', in the order in which they were given.
+// Endpoints returns the servers' endpoints, in the order given to NewSimulation.
 func (s *Simulation) Endpoints() []loadgen.Endpoint {
 	if s == nil {
 		return nil

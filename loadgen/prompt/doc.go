@@ -7,6 +7,5 @@
 //	part := trace.Slice(0, 10*time.Minute)
 //	tenant.Prompts, tenant.Load.Schedule = part.Prompts(1), part.Schedule(1)
 //
-// No tokenizer is needed: a word of a made-up prompt is about a token. Errors wrap loadgen.ErrInput.
-// Stable.
+// No tokenizer is needed: a word of a generated prompt is about one token. Errors wrap loadgen.ErrInput. Stable.
 package prompt

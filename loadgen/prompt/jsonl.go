@@ -24,11 +24,11 @@ const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
 var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session",
 	"model", "body", "tools"}
 
-// Read reads JSON Lines, one prompt an object. Each has either "prompt" (a text) or "messages" (OpenAI's list of
-// role and content), and may have "max_tokens" (or "output_tokens", as vLLM's files call it), "prompt_tokens",
-// "session", "model" (an adapter's name), "tools" and "body", an object of further request fields. Empty
-// lines are skipped. Nothing else is accepted; the error, which wraps ErrInput, names every bad line (the first 20)
-// with its remedy, and then there are no prompts.
+// Read reads JSON Lines, one prompt an object. Each has either "prompt" (a text) or "messages" (OpenAI's list of role
+// and content) and, optionally, "max_tokens" (or "output_tokens", as vLLM's files call it), "prompt_tokens", "session",
+// "model" (an adapter's name), "tools" and "body", an object of further request fields. Empty lines are skipped. Other
+// keys are errors. The error wraps loadgen.ErrInput, names every bad line (the first 20) with its remedy, and comes
+// without prompts.
 func Read(r io.Reader) ([]loadgen.Prompt, error) {
 	var prompts []loadgen.Prompt
 	err := readLines(r, func(l line) {

@@ -38,16 +38,16 @@ func appendWords(b *strings.Builder, rng *rand.Rand, n int) {
 type SharedPrefix struct {
 	// Groups is the number of different prefixes; 0 means 1.
 	Groups int `yaml:"groups"`
-	// Tokens is the length of each. It comes on top of SyntheticOptions.Input.
+	// Tokens is the length of each. It is added to SyntheticOptions.Input.
 	Tokens int `yaml:"tokens"`
 	// Zipf is the exponent of the groups' popularity: the k-th is used in proportion to 1/k^Zipf. 0 means equally.
 	Zipf float64 `yaml:"zipf"`
 }
 
-// SyntheticOptions describe prompts made of random words, each taken for a token. Input and Output are
-// required; everything else has a default.
+// SyntheticOptions describe prompts of random words, each counted as a token. Input and Output are required; everything
+// else has a default.
 type SyntheticOptions struct {
-	Input  Lengths // tokens of a question
+	Input  Lengths // tokens of a prompt without its prefix
 	Output Lengths // sent as max_tokens
 	Prefix SharedPrefix
 	Seed   uint64
@@ -129,8 +129,8 @@ type Lengths struct {
 	Empirical []int `yaml:"empirical"`
 }
 
-// LogNormal is a log-normal distribution, drawn again while outside of its
-// bounds: the shape that lengths of real prompts and answers mostly have.
+// LogNormal is a log-normal distribution, redrawn while out of bounds. Lengths of real prompts and answers mostly have
+// this shape.
 type LogNormal struct {
 	Median float64 `yaml:"median,required"`
 	// Sigma is the standard deviation of the length's natural logarithm.

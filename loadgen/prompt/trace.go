@@ -40,15 +40,15 @@ type TraceRequest struct {
 	At           time.Duration // since the trace's first request
 	InputTokens  int
 	OutputTokens int
-	// Blocks are the hashes of the prompt's blocks of Trace.BlockTokens tokens, the last one filled in part: an
-	// equal beginning is a shared prefix. nil if the trace has none.
+	// Blocks are the hashes of the prompt's blocks of Trace.BlockTokens tokens, the last one possibly partial: equal
+	// leading hashes are a shared prefix. nil if the trace has none.
 	Blocks []int64
-	// Session groups the turns of a conversation, "" if the trace doesn't say.
+	// Session groups the turns of a conversation, "" if the trace has none.
 	Session string
 }
 
-// Trace is a published trace of requests, in order of time. Rows that it marks as failed (BurstGPT: no response
-// tokens) are not among them.
+// Trace is a published trace of requests, in order of time. Rows marked as failed (BurstGPT: no response tokens) are
+// left out.
 type Trace struct {
 	Format   string // "mooncake", "azure" or "burstgpt"
 	Requests []TraceRequest
@@ -83,8 +83,8 @@ func formatOf(head []byte) (traceFormat, error) {
 //   - Azure's of LLM inference, 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
 //   - BurstGPT's: CSV with Timestamp (s), Request tokens, Response tokens
 //
-// It is strict: a missing column or field, a value that is not of its kind and a row of another length are errors, all
-// named (the first 20) in one error that wraps ErrInput, and then there is no trace.
+// It is strict: a missing column or field, a value of the wrong type and a row of another length are problems. One
+// error, which wraps loadgen.ErrInput, names them (the first 20) and comes without a trace.
 func ReadTrace(r io.Reader) (*Trace, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	head, _ := in.Peek(in.Size()) // a failure to read comes again below
@@ -129,8 +129,8 @@ func ReadTrace(r io.Reader) (*Trace, error) {
 	return t, nil
 }
 
-// Slice returns the part of the trace from from on and before to (0: its end), with its times counted from from.
-// The requests are shared with t. Slice before Schedule and Prompts, so that times and lengths stay together.
+// Slice returns the part of the trace in [from, to), with times counted from from; to = 0 means the end. The requests
+// are shared with t. Call Slice before Schedule and Prompts, so that times and lengths match.
 func (t *Trace) Slice(from, to time.Duration) *Trace {
 	s := *t
 	s.Requests = nil
@@ -161,7 +161,7 @@ type traceSource struct {
 	next int
 }
 
-// Prompts returns the trace's prompts, in its order: made-up words of the lengths in the trace. Where it has block
+// Prompts returns the trace's prompts, in its order: random words with the lengths in the trace. Where it has block
 // hashes, equal blocks are equal text, so that shared prefixes are shared on the server too. The source ends with the
 // trace, and is safe for concurrent use.
 func (t *Trace) Prompts(seed uint64) loadgen.PromptSource { return &traceSource{trace: t, seed: seed} }

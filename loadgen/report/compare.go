@@ -48,8 +48,8 @@ type FigureComparison struct {
 	Figure string       `json:"figure"`
 	Base   ComparedSide `json:"base"`
 	Other  ComparedSide `json:"other"`
-	// Claim is "lower" or "higher" where the other's values are shown to be, "no difference shown", which does not mean
-	// that there is none, or "unsupported": the samples cannot support a claim; see Reasons.
+	// Claim is "lower" or "higher" where the other's values are shown to be so, "no difference shown", which does not
+	// prove equality, or "unsupported": the samples cannot support a claim; see Reasons.
 	Claim string `json:"verdict"`
 	// P is the two-sided p-value of the Mann-Whitney U test, as benchstat computes it; missing where there was nothing
 	// to test.
@@ -68,14 +68,14 @@ type FigureComparison struct {
 
 // CompareOptions tune Compare and CompareRuns. The zero value is the documented default.
 type CompareOptions struct {
-	// Confidence of the intervals and, as 1 minus it, the level of the test; 0 means 0.95.
+	// Confidence is that of the intervals; the significance level of the test is 1 minus Confidence. 0 means 0.95.
 	Confidence float64
 	// Figures are those that CompareRuns compares, by their names in a summary ("ttft_ms.p99") or
 	// their short forms, as ParseCondition takes them; nil means DefaultFigures.
 	Figures []string
 	// Tenant selects a tenant's figures; "" means the totals.
 	Tenant string
-	// AllowInvalid lets CompareRuns take runs that their client spoiled or that were cut off; it then says so.
+	// AllowInvalid lets CompareRuns accept runs that are not valid or not complete; Warnings then name them.
 	AllowInvalid bool
 }
 
@@ -90,9 +90,9 @@ func (o CompareOptions) confidence() (float64, error) {
 	return o.Confidence, nil
 }
 
-// Compare compares two samples of independent values: those of runs, not of the requests of one run, which depend
-// on one another. It claims a difference only when the Mann-Whitney test shows one at the requested level, and returns
-// an unsupported claim when no outcome of so few samples could have. NaN and infinite values are an error.
+// Compare compares two samples of independent values: one value per run, not per request, since the requests of a run
+// depend on one another. It claims a difference only if the Mann-Whitney test shows one at the requested level; if the
+// samples are too small to show any, the claim is "unsupported". NaN and infinite values are an error.
 func Compare(figure string, base, other []float64, opts CompareOptions) (FigureComparison, error) {
 	conf, err := opts.confidence()
 	if err != nil {

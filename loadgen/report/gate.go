@@ -13,16 +13,16 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// ErrGate is returned for a run that misses an objective, or lacks the figure of one.
+// ErrGate is returned for a run that misses an objective or lacks its figure.
 var ErrGate = errors.New("loadgen: the run misses its objectives")
 
-// Condition is a bound on a figure of a run beyond which it fails. Its zero value is of no figure.
+// Condition is a bound on a figure of a run beyond which it fails. The zero value names no figure.
 type Condition struct {
 	text, figure, op string
 	bound            float64
 }
 
-// ParseCondition reads a condition: a figure by its name in a summary ("failed" and "goodput" mean their shares,
+// ParseCondition reads a condition: the name of a figure in a summary ("failed" and "goodput" mean their shares,
 // "ttft.p99" for "ttft_ms.p99"), one of > >= < <=, and a number with %, ms or s where it fits, e.g. "failed>1%",
 // "ttft.p99>500ms", "goodput<99%", "output_tokens_per_s<1000".
 func ParseCondition(text string) (Condition, error) {
@@ -81,9 +81,9 @@ func (c Condition) holds(v float64) bool {
 	return v <= c.bound
 }
 
-// Gate returns nil when the run is valid, is whole, and none of the conditions holds. A figure that the run does not
-// have, or has too few requests for, is unknown, and fails. A share of kept objectives ("goodput") is looked for in
-// each tenant that has objectives; everything else is of the totals. The error wraps ErrGate and names every reason.
+// Gate returns nil when the run is valid and complete and none of the conditions holds. A figure that is missing, or
+// based on too few requests, is unknown and fails. "goodput" is checked for each tenant with objectives; all other
+// figures are those of the totals. The error wraps ErrGate and names every reason.
 func Gate(s *loadgen.Summary, failIf ...Condition) error {
 	var l problem.List
 	for _, fault := range faults(s) {

@@ -14,9 +14,9 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// WriteHTML writes a page that needs no other file: up to which load each scenario keeps the objectives or still gains
-// throughput, each tenant together against alone, every load, charts, every run, and the definitions of the metrics. A
-// run that is invalid is marked, and no verdict rests on it.
+// WriteHTML writes a self-contained page: the highest load at which each scenario meets the objectives or still gains
+// throughput, each tenant co-located and isolated, every load, charts, every run, and the definitions of the metrics.
+// Invalid runs are marked and support no verdict.
 func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	rows := ScenariosOf(results)
 	p := webpage.Page{Title: "Load test"}

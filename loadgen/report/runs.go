@@ -121,18 +121,18 @@ type RunComparison struct {
 	Figures []FigureComparison `json:"figures"`
 	// Correction names the correction of p-values for the number of figures; "" where nothing was tested.
 	Correction string `json:"correction,omitempty"`
-	// Withheld is the reason why nothing is claimed of latencies and rates, "" if nothing is
-	// withheld: they are those of the requests that did not fail.
+	// Withheld is the reason for withholding claims on latencies and rates, which cover only requests that did not fail;
+	// "" if none are withheld.
 	Withheld string   `json:"withheld,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// CompareRuns compares the figures of two groups of repeated runs; a run is one value. Claims are made at a level
-// that all of them share: where nothing differs, the chance that any is made is at most 1 minus the confidence.
-// Where the groups' shares of failed requests differ beyond chance, claims on latencies and rates are withheld,
-// because a server that refuses requests serves the rest faster. It refuses, with every reason,
-// groups that mix simulated and measured runs, hold a run twice, or hold runs that are not valid or not complete
-// (unless AllowInvalid). A percentile of a run with too few requests for it supports no claim.
+// CompareRuns compares the figures of two groups of repeated runs; a run is one value. The level applies to all claims
+// together: if nothing differs, the probability of any claim is at most 1 minus the confidence. If the groups' shares
+// of failed requests differ significantly, claims on latencies and rates are withheld, because a server that refuses
+// requests serves the rest faster. It refuses, with every reason, groups that mix simulated and measured runs, hold a
+// run twice, or hold runs that are not valid or not complete (unless AllowInvalid). A percentile of a run with too few
+// requests for it supports no claim.
 func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunComparison, error) {
 	if _, err := opts.confidence(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid comparison: %w", err)
@@ -310,7 +310,7 @@ func figureNamed(name string) string {
 	return ""
 }
 
-// WriteText writes the comparison as a table for people.
+// WriteText writes the comparison as a text table.
 func (rc *RunComparison) WriteText(w io.Writer) error {
 	var b strings.Builder
 	basis := ""

@@ -21,8 +21,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Scenario is the runs of a scenario under one load. Figures are medians over the valid runs, or over all where none
-// is valid; goodput is missing then, and without thresholds.
+// Scenario is the runs of a scenario under one load. Figures are medians over the valid runs, or over all runs if none
+// is valid. Goodput is missing if no run is valid or without thresholds.
 type Scenario struct {
 	Scenario     string                    `json:"scenario"`
 	Load         string                    `json:"load"` // e.g. "8 users" or "15 requests/s"
@@ -40,14 +40,14 @@ type Scenario struct {
 	Failed       int64                     `json:"failed"`
 	Simulated    bool                      `json:"simulated"`
 	Invalid      int                       `json:"invalid_runs"`
-	CutOff       int                       `json:"cut_off_runs,omitempty"`   // ended before their time
+	CutOff       int                       `json:"cut_off_runs,omitempty"`   // ended early
 	P99IsMax     bool                      `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
 }
 
 // Scenarios is the table of an LLM-serving study: throughput, latencies and goodput by scenario and load.
 type Scenarios []Scenario
 
-// ScenariosOf puts runs into the table, scenarios in the order in which they appear and loads from the lowest.
+// ScenariosOf makes the table of runs: scenarios in order of appearance, loads in ascending order.
 func ScenariosOf(results []*loadgen.Result) Scenarios {
 	groups := map[Scenario][]*loadgen.Summary{}
 	var keys []Scenario
@@ -231,7 +231,7 @@ func (rows Scenarios) thresholdNote() string {
 	return "Thresholds: " + strings.Join(by, "; ") + "; goodput counts the requests that meet them."
 }
 
-// WriteText writes the table for people.
+// WriteText writes the table as text.
 func (rows Scenarios) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(plaintext.NewWriter(w))
 	t, notes := rows.table()
@@ -277,8 +277,8 @@ func WriteIndex(w io.Writer, results []*loadgen.Result) error {
 // exclusive is the scenario of tenants that have GPUs of their own.
 const exclusive = "exclusive"
 
-// WriteInterference compares each tenant together with others to itself in isolation: in a run of its own, or
-// with a GPU of its own under the same load. Nothing is written where no tenant ran both ways.
+// WriteInterference compares each co-located tenant with itself in isolation: in a separate run, or on its own GPU
+// under the same load. It writes nothing if no tenant ran both ways.
 func WriteInterference(w io.Writer, results []*loadgen.Result) error {
 	t, notes, _ := interference(results)
 	if len(t.Rows) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// WriteSummary writes one run for people: the totals, and each tenant where there are several.
+// WriteSummary writes one run as text: the totals, and each tenant if there are several.
 func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	b := bufio.NewWriter(plaintext.NewWriter(w))
 	if synthetic(s) {
@@ -134,8 +134,8 @@ func remarks(m *loadgen.Measures) (lines []string) {
 	return lines
 }
 
-// FailedByClass lists the classes other than ok that occurred, and why a connection
-// failed, for example "http_5xx 4, connect 2: connection refused".
+// FailedByClass lists the classes of failed requests, with the reason why a connection failed, for example "http_5xx 4,
+// connect 2: connection refused".
 func FailedByClass(counts *loadgen.Counts) string {
 	var parts []string
 	for _, c := range loadgen.Classes() {

@@ -21,27 +21,27 @@ import (
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
-// Config describes a load test. With none of Concurrency, Rates, Scenarios, Search
-// and Demo the tenants of File are run together, unchanged.
+// Config describes a load test. Without Concurrency, Rates, Scenarios, Search and Demo the tenants of File run
+// together, unchanged.
 type Config struct {
-	// File is the plan, resolved. A sweep and a search take its first tenant alone.
-	// Resolve reads it from PlanFile where that is not empty.
+	// File is the plan, resolved. A sweep and a search use only its first tenant. Resolve reads it from PlanFile where
+	// that is not empty.
 	File     File
 	PlanFile string
 	// Concurrency and Rates (requests/s) are the loads of a sweep, one run for each.
 	Concurrency []int
 	Rates       []float64
-	// Scenarios names simulated GPUs that the first tenant is run on; empty means its endpoint.
+	// Scenarios names the simulated GPUs for the first tenant; empty means its own endpoint.
 	Scenarios []string
-	// Search looks for the highest rate between Low and High at which the first
-	// tenant keeps its SLO; the zero value means no search.
+	// Search looks for the highest rate between Low and High at which the first tenant meets its SLO; the zero value means
+	// no search.
 	Search loadgen.Search
-	// Interference runs each tenant of File alone, and then all together.
+	// Interference runs each tenant of File isolated, then all co-located.
 	Interference bool
 	// Demo runs two tenants under five ways of sharing simulated GPUs, each at the loads of Concurrency.
 	Demo bool
-	// Device makes the simulated GPU that servers share, such as that of package simgpu, in time slices or, as under MPS,
-	// at the same time; Scenarios, Demo and a File that embeds servers need it.
+	// Device returns the simulated GPU that servers share, in time slices or, as under MPS, at the same time; see package
+	// decision/simgpu. Scenarios, Demo and a File with embedded servers need it.
 	Device func(timeSliced bool) loadgentest.Device
 	// FailIf holds conditions under which Outcome.Verdict fails.
 	FailIf []report.Condition
@@ -53,16 +53,16 @@ type Config struct {
 	Dir string
 	// Progress, when not nil, receives the state of the named run; see loadgen.Options.
 	Progress func(run string, now loadgen.Progress)
-	// Note, when not nil, receives a line for each run that is made again, discarded or lengthened.
+	// Note, when not nil, receives a line for each run that is repeated, discarded or lengthened.
 	Note func(text string)
-	// Health and Meta are those of loadgen.Options, for every run.
+	// Health and Meta are passed to every run; see loadgen.Options.
 	Health loadgen.HealthLimits
 	Meta   map[string]any
 
 	inMemory bool // simulated servers are reached through memory, as synctest needs
 }
 
-// Check returns an error that names every problem of the configuration, File's own apart, which Resolve finds.
+// Check returns an error that names every problem of the configuration except those of File, which Resolve finds.
 func (c *Config) Check() error {
 	var l problem.List
 	l.If(c.Repeats < 0, "repeats", "use 1 or more", "is %d", c.Repeats)
@@ -97,8 +97,8 @@ func (c *Config) Check() error {
 	return l.Under(errors.New("study: invalid configuration"))
 }
 
-// Resolve reads PlanFile, or, with none, the files that File names, where a first tenant without a load of its own
-// takes the test's first one. Tenants without prompts get Prompts.
+// Resolve reads PlanFile or, if it is empty, the files that File names; a first tenant without a load gets the first
+// load of the test. Tenants without prompts get opts.Prompts.
 func (c *Config) Resolve(opts FileOptions) (err error) {
 	if opts.Prompts == nil {
 		if opts.Prompts, err = questions(); err != nil {
@@ -196,7 +196,7 @@ var builtinPrompts []byte
 // questions returns a small set of questions for tenants that bring none.
 func questions() ([]loadgen.Prompt, error) { return prompt.Read(bytes.NewReader(builtinPrompts)) }
 
-// Outcome holds the results of a load test in the order of its runs.
+// Outcome holds the results of a load test, in the order of its runs.
 type Outcome struct {
 	Results []*loadgen.Result
 	// Search is nil unless there was one.
@@ -210,10 +210,10 @@ type Outcome struct {
 const searchFile = "search.json"
 
 var (
-	// ErrNothingSucceeded is returned when no request of a load test was answered.
+	// ErrNothingSucceeded is returned when no request of a load test succeeded.
 	ErrNothingSucceeded = errors.New("study: no request succeeded")
-	// ErrInvalid is returned when the client spoiled a run, or a server's token counts
-	// contradict its answers; see loadgen.ClientHealth and loadgen.Summary.Implausible.
+	// ErrInvalid is returned when the client distorted a run, or a server's token counts contradict its answers; see
+	// loadgen.ClientHealth and loadgen.Summary.Implausible.
 	ErrInvalid = errors.New("study: invalid")
 )
 

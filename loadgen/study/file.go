@@ -21,25 +21,25 @@ import (
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
-// File is a plan as users write it.
+// File is a user's plan.
 type File struct {
 	Scenario string         `yaml:"scenario"`
 	Duration time.Duration  `yaml:"duration"`
 	Drain    time.Duration  `yaml:"drain"`
 	Window   loadgen.Window `yaml:"window"`
 	Seed     uint64         `yaml:"seed"`
-	// Embedded, when not empty, says that the caller starts a server for each tenant, all on one simulated GPU
-	// shared in this way: timeSliced, concurrent or "partitioned".
+	// Embedded, when not empty, makes the caller start a server for each tenant, all on one simulated GPU shared in this
+	// way: "time-sliced", "concurrent" or "partitioned".
 	Embedded string   `yaml:"embedded"`
 	Tenants  []Tenant `yaml:"tenants,required"`
 }
 
-// Tenant is a tenant as users write it. The fields Endpoints, Load and Prompts of the embedded one come from those
+// Tenant is a tenant of a plan. The fields Endpoints, Load and Prompts of the embedded Tenant are set from the fields
 // here.
 type Tenant struct {
 	loadgen.Tenant
 	Endpoints   []Endpoint    `yaml:"endpoints"`
-	Concurrency int           `yaml:"concurrency"` // exactly one of this, Rate and Trace
+	Concurrency int           `yaml:"concurrency"` // users; exactly one of Concurrency, Rate and Trace is set
 	Think       time.Duration `yaml:"think"`
 	Ramp        time.Duration `yaml:"ramp"`
 	Rate        float64       `yaml:"rate"`     // requests/s
@@ -48,7 +48,7 @@ type Tenant struct {
 	Trace       *Trace        `yaml:"trace"`
 	Prompts     string        `yaml:"prompts"` // file of JSON Lines
 	Synthetic   *Synthetic    `yaml:"synthetic"`
-	// SMShare and BandwidthShare are the tenant's on the embedded GPU.
+	// SMShare and BandwidthShare are the tenant's shares of the embedded GPU, 0 to 1; 0 means all.
 	SMShare        float64 `yaml:"sm_share"`
 	BandwidthShare float64 `yaml:"bandwidth_share"`
 
@@ -57,13 +57,13 @@ type Tenant struct {
 	synthetic *prompt.SyntheticOptions
 }
 
-// Endpoint is a server as users write it. Its key is in the environment.
+// Endpoint is a server in a plan. APIKeyEnv names the environment variable with its key.
 type Endpoint struct {
 	URL       string            `yaml:"url,required"`
 	APIKeyEnv string            `yaml:"api_key_env"`
 	Header    map[string]string `yaml:"headers"`
-	// CAFile holds the certificate authorities that an https server is checked against, in the place of the
-	// system's; CertFile and KeyFile the client's own certificate. All are PEM.
+	// CAFile holds the certificate authorities for an https server, instead of the system's; CertFile and KeyFile hold the
+	// client's certificate. All are PEM.
 	CAFile   string `yaml:"ca_file"`
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
@@ -74,7 +74,7 @@ type Endpoint struct {
 // Trace is a trace to replay: its arrivals and lengths.
 type Trace struct {
 	File  string  `yaml:"file,required"`
-	Speed float64 `yaml:"speed"` // 0 = as it was recorded
+	Speed float64 `yaml:"speed"` // 0 = as recorded
 	loadgen.Window
 }
 
@@ -85,11 +85,11 @@ type Synthetic struct {
 	Prefix prompt.SharedPrefix `yaml:"prefix"`
 }
 
-// FileOptions resolve a plan's names.
+// FileOptions control the resolution of a plan's file names.
 type FileOptions struct {
 	// Dir is the folder that file names are relative to. [Config.Resolve] sets it.
 	Dir string
-	// Stdin is the file of prompts named "-"; nil means that none may be.
+	// Stdin is read for prompts from "-"; nil makes that an error.
 	Stdin io.Reader
 	// Prompts are those of tenants that name none.
 	Prompts []loadgen.Prompt

@@ -70,7 +70,7 @@ var demoTenants = []struct {
 	e2e    time.Duration // the SLO
 }{{"chat", 16, 400 * time.Millisecond}, {"digest", 32, 800 * time.Millisecond}}
 
-// DemoGPUs returns the number of GPUs behind a scenario of a demonstration's results.
+// DemoGPUs returns the number of GPUs in a scenario of a demonstration.
 func DemoGPUs(scenario string) int { return hostingOf(scenario).gpus }
 
 // runDemo measures every part at every load.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package study makes load tests from plans of users: sweeps over loads and repeats, tenants isolated and together,
-// searches for the highest rate that keeps the SLOs, and a demonstration on simulated GPUs.
+// Package study runs load tests from users' plans: sweeps over loads and repeats, tenants isolated and co-located,
+// searches for the highest rate that meets the SLOs, and a demonstration on simulated GPUs.
 //
-// A [File] is a plan as users write it, in YAML or JSON: tenants, their requests and servers, with the files of
-// prompts and traces that it names. [Run] makes the runs. Experimental: its API may change.
+// A [File] is a user's plan in YAML or JSON: tenants, their requests and servers, with the files of prompts and traces
+// that it names. [Run] executes it. Experimental: its API may change.
 package study
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
-// Run makes the load test. An error comes with the outcome so far,
-// nil when nothing was sent. It blocks until every run has ended.
+// Run executes the load test and blocks until every run has ended. An error comes with the outcome so far, which is nil
+// if nothing was sent.
 func Run(ctx context.Context, c Config) (*Outcome, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func (t *test) plan(ctx context.Context) (err error) {
 	return nil
 }
 
-// WriteText writes the outcome for people: the search if there is one, the table of the runs, what tenants lose
-// together, and the details of a single run.
+// WriteText writes the outcome as text: the search, the table of the runs, the losses by co-location, and the details
+// of a single run.
 func (o *Outcome) WriteText(w io.Writer) error {
 	if o.demo {
 		writeDemo(w)
@@ -177,10 +177,9 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	return errors.Join(err, report.WriteInterference(w, o.Results))
 }
 
-// Verdict returns nil when requests succeeded, the client spoiled no run, the servers' token counts are plausible
-// and none of the conditions of Config.FailIf holds. Otherwise the error wraps ErrNothingSucceeded, ErrInvalid or
-// report.ErrGate, the first that applies. A search makes spoiled trials again: they do not make it invalid while
-// one of its trials is valid.
+// Verdict returns nil when requests succeeded, all runs are valid, the servers' token counts are plausible and none of
+// the conditions of Config.FailIf holds. Otherwise the error wraps ErrNothingSucceeded, ErrInvalid or report.ErrGate,
+// the first that applies. A search repeats invalid trials, so it is valid if one of its trials is.
 func (o *Outcome) Verdict() error {
 	all := loadgen.Counts{ByClass: map[loadgen.Class]int64{}, Examples: map[loadgen.Class]string{}}
 	var spoiled, implausible []string

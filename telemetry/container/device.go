@@ -11,17 +11,16 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Device is a GPU, a MIG device or a replica of either, as a device plugin
-// names it. Exactly one of UUID, Index and Minor is there.
+// Device is a GPU, a MIG device or a replica of either, as a device plugin names it. Exactly one of UUID, Index and
+// Minor is set.
 type Device struct {
-	// UUID is "GPU-…" or "MIG-…". For the ids of MIG devices that drivers
-	// before 470 gave it is the GPU's, and GPUInstance is set.
+	// UUID is "GPU-…" or "MIG-…". For ids of MIG devices from drivers before 470 it is the GPU's, and GPUInstance is set.
 	UUID        string
-	Index       sharing.Optional[int] // the GPU's number in NVML, where the plugin goes by it
+	Index       sharing.Optional[int] // the GPU's number in NVML, if the plugin uses it
 	Minor       sharing.Optional[int] // the GPU's minor number (/dev/nvidia1), which on many hosts is not its index
 	GPUInstance sharing.Optional[int] // the MIG GPU instance, where the id names it
 	Start       sharing.Optional[int] // the memory slice at which the MIG instance begins, where the id names that
-	Replica     sharing.Optional[int] // which of the shares of a shared device it is
+	Replica     sharing.Optional[int] // number of the share of a shared device
 }
 
 var (
@@ -37,7 +36,7 @@ var (
 // replica, "MIG-GPU-…/3/0" of old drivers, and by index "0", "0:1"), HAMi's and Volcano's ("GPU-…-3"), GKE's
 // ("nvidia0", "nvidia0/gi3", "nvidia0/vgpu1") and the devices of NVIDIA's DRA driver ("gpu-0", "gpu-0-mig-9-4-1" with
 // profile, start and size, or "gpu-0-mig-1g10gb-19-4" with profile's name, id and start). GKE and the DRA driver count
-// by minor number. By index and MIG ("0:1") the second number is the MIG device's, from which no GPU instance follows.
+// by minor number. In "0:1" the second number is the MIG device's, which does not identify the GPU instance.
 func ParseDevice(id string) (Device, error) {
 	if m := uuidID.FindStringSubmatch(id); m != nil {
 		return Device{UUID: m[1], Replica: number(m[2])}, nil
@@ -68,7 +67,7 @@ var (
 	notPlain = regexp.MustCompile(`[^A-Za-z0-9._:/+-]`)
 )
 
-// DeviceForm is the form of an id, for a metric's label: UUIDs and numbers are left out, so that there are few forms.
+// DeviceForm returns the form of an id, for a metric's label, without its UUIDs and numbers.
 func DeviceForm(id string) string {
 	form := notPlain.ReplaceAllString(digits.ReplaceAllString(uuidPart.ReplaceAllString(id, "UUID"), "N"), "?")
 	return form[:min(len(form), maxForm)]

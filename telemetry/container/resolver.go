@@ -22,8 +22,8 @@ type Pod struct {
 
 const maxName = 253 // the longest name that Kubernetes gives to a pod
 
-// Clean returns the names as they are fit for labels and records: valid UTF-8,
-// of at most 253 bytes each. The names that Kubernetes gives stay as they are.
+// Clean makes the names fit for labels and records: valid UTF-8 of at most 253 bytes each. Names from Kubernetes do not
+// change.
 func (p Pod) Clean() Pod {
 	for _, s := range []*string{&p.Namespace, &p.Name, &p.Container} {
 		*s = strings.ToValidUTF8(*s, "\uFFFD")
@@ -38,7 +38,7 @@ func (p Pod) Clean() Pod {
 // characters, of ReplicaSets, DaemonSets and Jobs five characters, of a StatefulSet a number, of an indexed Job both.
 var ends = regexp.MustCompile(`^(?:-[bcdf-hj-np-tv-z2456789]{1,10}|-[0-9]+)?-(?:[bcdf-hj-np-tv-z2456789]{5}|[0-9]+)$`)
 
-// OwnedBy reports that a workload of this name gives its pods names as this pod's, or that it is the pod's own name.
+// OwnedBy reports whether the pod's name is one that a workload of the given name gives its pods, or the name itself.
 func (p Pod) OwnedBy(workload string) bool {
 	end, ok := strings.CutPrefix(p.Name, workload)
 	return ok && workload != "" && (end == "" || ends.MatchString(end))
@@ -53,14 +53,14 @@ func (p Pod) Compare(q Pod) int {
 // Identity names a process and its pod, as far as they are known.
 type Identity struct {
 	PID uint32
-	// Start is the time at which the process started, in clock ticks since the system did.
-	// With the PID it names the process: ids are used again.
+	// Start is the time at which the process started, in clock ticks since the system did. Together with the PID it
+	// identifies the process, since PIDs are reused.
 	Start uint64
-	// Container is the id of its container, 64 hexadecimal digits; empty where it is in none.
+	// Container is the id of its container, 64 hexadecimal digits; empty outside containers.
 	Container string
-	// Pod is the process's pod. It means nothing unless Reason is empty.
+	// Pod is the process's pod. Ignore it unless Reason is empty.
 	Pod    Pod
-	Reason Reason // why Pod is not known
+	Reason Reason // why Pod is not known; empty if it is
 }
 
 // Known reports whether the process's pod is known.
@@ -75,15 +75,14 @@ type Resolver struct {
 	names map[string]Pod // by container id
 }
 
-// NewResolver returns a resolver that reads proc/PID/stat, proc/PID/cgroup and var/log/containers below root, which
-// is the host's root folder: os.DirFS("/") or where it is mounted.
+// NewResolver returns a resolver that reads proc/PID/stat, proc/PID/cgroup and var/log/containers below root, the
+// host's root folder: os.DirFS("/") or its mount point.
 func NewResolver(root fs.FS) *Resolver {
 	return &Resolver{root: root, seen: map[uint32]Identity{}}
 }
 
-// Resolve returns the owners of processes, in their order. A process is checked each time, so that an id which was
-// given to another process meanwhile is noticed: the first answer for the new process is ReasonReused. A process
-// that ended after it was resolved keeps its answer until Keep forgets it.
+// Resolve returns the owners of processes, in their order. Each call checks for reused ids: the first answer for the
+// new process is ReasonReused. A process that ended after it was resolved keeps its answer until Keep forgets it.
 func (r *Resolver) Resolve(pids ...uint32) []Identity {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +116,7 @@ func (r *Resolver) Resolve(pids ...uint32) []Identity {
 	return out
 }
 
-// Keep forgets every process that is not among pids. Call it when ended processes have been accounted for.
+// Keep drops every process that is not among pids. Call it when ended processes have been accounted for.
 func (r *Resolver) Keep(pids ...uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,11 +257,11 @@ const (
 	reasonHidden    Reason = "hidden"    // its control group cannot be read, or a namespace hides it
 	reasonHost      Reason = "host"      // it runs in no container
 	reasonNoPod     Reason = "no-pod"    // its container belongs to no pod that the node knows
-	ReasonReused    Reason = "reused"    // its id was another process's until now: counts for the id since have no owner
+	ReasonReused    Reason = "reused"    // another process had its id until now: recent counts for the id have no owner
 	reasonMalformed Reason = "malformed" // the system's data on it cannot be parsed
 )
 
-// Reasons lists every reason, for metrics that have a series for each.
+// Reasons lists every reason, for metrics with one series each.
 func Reasons() []Reason {
 	return []Reason{reasonGone, reasonHidden, reasonHost, reasonNoPod, ReasonReused, reasonMalformed}
 }

@@ -83,7 +83,7 @@ func (a TotalKey) compare(b TotalKey) int {
 	return cmp.Or(cmp.Compare(a.GPU, b.GPU), a.Account.compare(b.Account), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// Amount is the balance of an account. It only ever grows.
+// Amount is the balance of an account. It never decreases.
 type Amount struct {
 	Time time.Duration `json:"ns"`
 	// Low and High are the bounds of Time.
@@ -122,7 +122,7 @@ type Row struct {
 	Amount
 }
 
-// Total is the sum of all rows of a GPU, an account and a namespace that there are and were.
+// Total is the sum of all rows, past ones included, of a GPU, an account and a namespace.
 type Total struct {
 	TotalKey
 	Amount

@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Clock is the source of the ledger's time. Its name changes where it starts anew.
+// Clock is the source of the ledger's time. Its name changes when it restarts.
 type Clock struct {
 	Name string
 	Now  func() time.Duration
@@ -25,21 +25,21 @@ type Clock struct {
 type Options struct {
 	Clock    Clock
 	Resolver *container.Resolver
-	// Kubelet lists the holders of GPUs; nil is not asked.
+	// Kubelet lists the holders of GPUs; nil means that holders are unknown.
 	Kubelet Allocator
-	// Price returns the price of a GPU's hour by its UUID and name; nil is no price.
+	// Price returns the price of a GPU's hour by its UUID and name; nil means no price.
 	Price func(uuid, name string) cost.Money
-	// Basis is the basis of the readings; with BasisSimulated every account has it.
+	// Basis is the basis of the readings; BasisSimulated applies to every account.
 	Basis  sharing.Basis
 	Logger *slog.Logger // nil discards
 	// Fast and Slow are the periods of cheap and of costly readings on the clock.
 	Fast, Slow time.Duration
-	// Records are those that Changes returned to another run.
+	// Records are the records that Changes returned in earlier runs.
 	Records []Record
 }
 
 // Accountant turns samples into postings. It is a telemetry.Sink: a window of a GPU's time ends with its costly
-// readings, and when they don't come, by Tick. It is safe for concurrent use.
+// readings or, without them, at Tick. It is safe for concurrent use.
 type Accountant struct {
 	o       Options
 	holders *holders
@@ -50,8 +50,8 @@ type Accountant struct {
 	refused int // windows that Divide refused: a defect
 }
 
-// New returns an accountant that goes on with the accounts of o.Records. A record that cannot be read is named in the
-// log and set aside, and its accounts begin at zero.
+// New returns an accountant that continues the accounts of o.Records. A record that cannot be read is logged and
+// ignored, and its accounts begin at zero.
 func New(o Options) *Accountant {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Price == nil {
@@ -67,7 +67,7 @@ func New(o Options) *Accountant {
 	return a
 }
 
-// View holds accounts that may be shown once the records that came with them are stored.
+// View holds accounts to publish once the records of the same Changes are stored.
 type View struct {
 	Rows     []Row
 	Totals   []Total
@@ -85,8 +85,8 @@ func (a *Accountant) view() View {
 	return View{a.book.listRows(), a.book.listTotals(), a.book.observed()}
 }
 
-// Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the
-// view that may be shown once they are; no record where nothing has changed.
+// Changes removes the rows of pods that ended long ago, and returns their number, the changed records to store, if any,
+// and the view to publish once they are stored.
 func (a *Accountant) Changes() (expired int, records []Record, v View, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,7 +97,7 @@ func (a *Accountant) Changes() (expired int, records []Record, v View, err error
 	return expired, records, v, err
 }
 
-// Watch asks the kubelet for the holders every period until ctx ends.
+// Watch reads the holders from the kubelet every period until ctx ends.
 func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	if a.o.Kubelet == nil {
 		return

@@ -26,7 +26,7 @@ const (
 	billUnattributed = "(unattributed)"
 )
 
-// Bill divides the cost of some GPUs by namespace. Its rows add up exactly to their input, in time, energy and money.
+// Bill divides the cost of GPUs by namespace. Its rows add up exactly to the totals, in time, energy and money.
 type Bill struct {
 	Idle string    `json:"idle_policy"`
 	Rows []BillRow `json:"rows"` // namespaces by name, then the others
@@ -39,8 +39,8 @@ type BillRow struct {
 }
 
 // NewBill makes the bill of an Accountant's totals (Accountant.View), or of TotalsOf. Each namespace pays for its use
-// and for its idle share; the policy assigns the rest of the idle time where any namespace had the GPU. Amounts below
-// zero are an error, and more than 290 years of GPU time together.
+// and for its idle share; the policy idle assigns the rest of the idle time of GPUs that any namespace had. Negative
+// amounts and a total over 290 years of GPU time are errors.
 func NewBill(totals []Total, idle string) (Bill, error) {
 	idle = cmp.Or(idle, idleOwnRow)
 	if idle != idleOwnRow && idle != idleByHolding && idle != idleByUse {
@@ -104,8 +104,8 @@ func (b Bill) String() string {
 	return text.String()
 }
 
-// TotalsOf divides one window of a GPU, for a bill without an Accountant: of figures from elsewhere, or of a plan. The
-// price is of an hour of the GPU.
+// TotalsOf divides one window of a GPU, for a bill without an Accountant, from other measurements or a plan. price is
+// the GPU's price per hour.
 func TotalsOf(gpu string, w Window, price cost.Money) ([]Total, error) {
 	parts, err := Divide(w)
 	if err = cmp.Or(err, checkPrice(price)); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Other is the name of the pod, and of the namespace, to which everything goes that
-// has no row of its own any more. No pod in Kubernetes can have it.
+// Other is the pod name and namespace of the row for everything without its own row. No pod in Kubernetes can have this
+// name.
 const Other = "(other)"
 
 // maxOthers bounds the namespaces that have a pod Other of their own.
@@ -44,7 +44,7 @@ type Part struct {
 	Time    time.Duration
 	// Low and High are the bounds of Time.
 	Low, High time.Duration
-	// Resident is set where a program of the pod holds a context: it pays a part of the power that contexts draw.
+	// Resident is set where a program of the pod holds a context: it is charged a part of the power that contexts draw.
 	Resident bool
 }
 

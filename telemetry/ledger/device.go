@@ -14,18 +14,17 @@ import (
 // Device is a GPU at present.
 type Device struct {
 	UUID, Name string
-	Down       string            // why it does not answer; "" when it does
+	Down       string            // why it does not answer; "" if it does
 	Mechanism  sharing.Mechanism // of its last window
 	Price      cost.Money        // of an hour; zero = none
 	// The last readings; missing where not read.
 	Watts, MemUsed, MemTotal sharing.Optional[float64]
-	// Held and Slots count the devices of it that pods were given, and that are
-	// offered; missing where the kubelet does not say.
+	// Held and Slots count its devices given to pods and offered to them; missing if the kubelet does not report them.
 	Held, Slots sharing.Optional[int]
-	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no pod.
+	// Memory holds the bytes of each tenant's processes; the zero Pod has the processes of no pod.
 	Memory   map[container.Pod]float64
 	Resident int // containers with a process on it
-	// Stalled answers whether it reports kernels all the time while it draws little more than when nothing runs.
+	// Stalled answers whether it always reports kernels but draws little more power than when idle.
 	Stalled sharing.Answer
 	Unknown map[container.Reason]int // processes of no pod
 }

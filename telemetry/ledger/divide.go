@@ -21,45 +21,45 @@ const spread = 8
 type Window struct {
 	// Length is the window's duration.
 	Length time.Duration
-	// Mechanism is the way in which the GPU was shared. What is neither Exclusive, MPS nor MIG is divided as TimeSlicing.
+	// Mechanism is the way in which the GPU was shared. Mechanisms other than Exclusive, MPS and MIG are divided as
+	// TimeSlicing.
 	Mechanism sharing.Mechanism
-	// Busy is the share of the time in which the GPU did something, from 0 to 1; missing where it was not observed or the
-	// GPU cannot say. Under MIG instances have their own.
+	// Busy is the share of the time in which the GPU ran anything, from 0 to 1; missing if not observed or not reported.
+	// Under MIG instances have their own.
 	Busy sharing.Optional[float64]
 	// Powered answers whether resident programs keep the power above deep idle; unknown counts as yes.
 	Powered sharing.Answer
-	// Slots is the whole GPU in the units of Claim.Held, as its delivery gives it out: replicas of a shared GPU, bytes
-	// of memory, percent. With 0 whatever is given out holds all of it; where nothing is given out either, the
-	// holders are unknown, and resident claims count as holders of equal parts, as they do where the pod that
-	// holds it is KAI's or Run:ai's reservation.
+	// Slots is the whole GPU in the units of Claim.Held, as its delivery gives it out: replicas of a shared GPU, bytes of
+	// memory, percent. With 0 the claims with Held share all of it; without any, the holders are unknown, and resident
+	// claims count as holders of equal parts, as they do if the holding pod is KAI's or Run:ai's reservation.
 	Slots int
-	// SwitchShare is the most of the time that switching between contexts can take under time-slicing.
+	// SwitchShare is the largest share of the time that switching contexts can take under time-slicing.
 	SwitchShare float64
-	// Samples is the number of the driver's samples that Claim.Busy rests on under time-slicing; 0 is not known.
-	// The driver charges each sample to the one process that ran at its instant, so that the figures of several
-	// processes have the error of a draw: twice its standard deviation widens the bounds.
+	// Samples is the number of the driver's samples that Claim.Busy rests on under time-slicing; 0 is not known. The
+	// driver charges each sample to the one process that ran at that instant, so that the figures of several processes
+	// have a sampling error: twice its standard deviation widens the bounds.
 	Samples float64
 	// ComputeSlices is the GPU's number of them under MIG. 0 is 7; an A30 has 4.
 	ComputeSlices int
-	// Claims are those of containers that used the GPU or hold it.
+	// Claims are the claims of containers that use or hold the GPU.
 	Claims []Claim
 }
 
 // Claim is one container's claim to a GPU, or to an instance under MIG.
 type Claim struct {
-	// Pod is the owner; the zero Pod is not known.
+	// Pod is the owner; the zero Pod means unknown.
 	Pod container.Pod
-	// Resident is set where a process of it holds a context.
+	// Resident is set if one of its processes holds a context.
 	Resident bool
-	// Held is the number of Window.Slots that it was given; of an instance under MIG, its shares of that.
+	// Held is the number of Window.Slots that it was given; under MIG, its shares of the instance.
 	Held int
-	// Busy is the share of the time in which its kernels ran, from 0 to 1: of the GPU under time-slicing, of its
-	// instance under MIG. Missing is not measured.
+	// Busy is the share of the time in which its kernels ran, from 0 to 1: of the GPU under time-slicing, of its instance
+	// under MIG. Missing means not measured.
 	Busy sharing.Optional[float64]
-	// Tokens counts those that it served in that time, for MPS.
+	// Tokens counts the tokens that it served in the window, for MPS.
 	Tokens sharing.Optional[float64]
-	// Slices is the number of compute slices of its instance under MIG; 0 is not known. Claims of one Instance share
-	// it; without a number each claim has an instance of its own.
+	// Slices is the number of compute slices of its instance under MIG; 0 means unknown. Claims with the same Instance
+	// share it; without one each claim has an instance of its own.
 	Slices   int
 	Instance sharing.Optional[int]
 	// Overhead marks the mechanism's own process, such as the MPS server, which is no tenant. Its Busy is the part that

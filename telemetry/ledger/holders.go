@@ -13,11 +13,10 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Allocator lists the containers with the GPUs that they were given. An error means that it
-// is unknown, not that nothing is given.
+// Allocator lists the containers with their GPUs. An error means unknown, not that no container has one.
 type Allocator interface {
 	Allocations(ctx context.Context) ([]container.Allocation, error)
-	// Slots returns how many devices are offered of each GPU or MIG device.
+	// Slots returns the number of devices offered for each GPU or MIG device.
 	Slots(ctx context.Context) (map[container.Device]int, error)
 }
 

@@ -10,17 +10,17 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Divide divides a window. The parts' times add up to Length exactly; time of unknown use is a part of
-// accountUnattributed. Every claim of a known pod has a part, even of no time.
+// Divide divides a window. The parts' times add up to Length exactly; time of unknown use is unattributed. Every claim
+// of a known pod has a part, possibly of no time.
 //
-// Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure of its processes, compared
-// with its figure of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where two or more
-// ran, and the rest is unattributed. Under MPS the driver cannot distinguish clients: the server's own time is
+// Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure for its processes. If they
+// add up to more than the figure for the GPU, they are scaled down; of a shortfall up to SwitchShare is overhead if two
+// or more ran, and the rest is unattributed. Under MPS the driver cannot distinguish clients: the server's own time is
 // overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each instance has its own
 // counters; without them its time goes to the resident tenants, between nothing and all.
 //
-// Idle time goes to its holders, used or not, and time without a holder to accountIdle: opening a context without
-// work changes no part's time.
+// Idle time goes to its holders, whether or not they use the GPU, and without a holder to the account idle: opening a
+// context without work does not change any part's time.
 func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (a *Accountant) Begin(h telemetry.Header) error {
 	return nil
 }
 
-// WantsGPM reports that a GPU's GPM counters are needed: instances have no others.
+// WantsGPM reports whether a GPU's GPM counters are needed, since its MIG instances have no others.
 func (a *Accountant) WantsGPM(device int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,7 +155,7 @@ func (a *Accountant) Event(e telemetry.Event) error {
 	return nil
 }
 
-// Tick ends windows that no costly reading ended: those of devices that are down, or that have none of the readings.
+// Tick ends windows without a costly reading: of devices that are down or lack these readings.
 func (a *Accountant) Tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Record is a piece of the accounts as it is stored: under a name that is text.
+// Record is a stored piece of the accounts under its name.
 type Record struct {
 	Name string
-	// Value is JSON, or nil for a record that is to be deleted.
+	// Value is JSON, or nil to delete the record.
 	Value []byte
 }
 

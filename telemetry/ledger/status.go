@@ -12,12 +12,12 @@ import (
 // Status describes the node at present.
 type Status struct {
 	Devices []Device // in the order of the telemetry's header
-	// Kubelet answers whether the kubelet gave its last answer; unknown without one.
+	// Kubelet answers whether the last call to the kubelet succeeded; unknown without Options.Kubelet.
 	Kubelet sharing.Answer
-	// UnknownDevices counts the devices given to pods under names that are not understood, by their form
-	// (container.DeviceForm). Nobody is charged for holding them.
+	// UnknownDevices counts the devices given to pods under ids that are not understood, by form (container.DeviceForm).
+	// Their holders are not charged.
 	UnknownDevices map[string]int
-	Refused        int // windows that were refused: a defect
+	Refused        int // windows that Divide refused: a defect
 }
 
 // Status returns the node's present state.

@@ -27,7 +27,7 @@ const (
 	samplesKept      = 72
 )
 
-// DriverKeeps is the time for which the driver keeps its samples: costly readings that come later miss some.
+// DriverKeeps is the time for which the driver keeps its samples: costly readings at longer intervals miss some.
 const DriverKeeps = samplesKept / samplesPerSecond * time.Second
 
 // contextWatts is the least power of a resident program above deep idle, in watts: a context alone costs 26 W and more.

@@ -6,9 +6,9 @@
 //
 //	readings, err := serving.NewClient().Fetch(ctx, "http://llm.chat:8000/metrics")
 //
-// The counters and histograms count since the server started. [Reading.Since] gives the difference between two
-// pages; use it for a profile or an alarm. A histogram knows its percentiles only to the bucket:
-// [Histogram.Quantile] returns an [Interval].
+// The counters and histograms count since the server started. [Reading.Since] gives the difference between two pages;
+// use it for a profile or an alarm. A histogram determines percentiles only to the bucket: [Histogram.Quantile] returns
+// an [Interval].
 //
 // A figure that a server does not export is missing: SGLang exports nothing without --enable-metrics, and a figure's
 // name depends on the version (Parse lists them). Prompts and other contents are never on these pages.

@@ -19,8 +19,8 @@ const (
 	maxReplicas = 256
 )
 
-// Client reads metrics pages. A page belongs to a tenant, and must not make the client's machine send other requests:
-// redirects are errors, and proxies of the environment are not used. It is safe for concurrent use.
+// Client reads metrics pages. Pages are untrusted and must not make the client send other requests: redirects are
+// errors, and proxy settings of the environment are ignored. It is safe for concurrent use.
 type Client struct{ http http.Client }
 
 // NewClient returns a client without open connections.
@@ -59,9 +59,9 @@ func (c *Client) page(ctx context.Context, url string) ([]byte, error) {
 	return text, nil
 }
 
-// Counter reads a page and returns the sum of all series of one of its metrics, such as a tenant's count of steps.
-// A page that Fetch would not read, a line that cannot be read, a metric that is not there and one that is not a
-// finite number of 0 or more are errors.
+// Counter reads a page and returns the sum of all series of one of its metrics, such as a tenant's count of steps. A
+// page that Fetch refuses, a line that cannot be read, a missing metric and a value that is not a finite number of 0 or
+// more are errors.
 func (c *Client) Counter(ctx context.Context, url, name string) (float64, error) {
 	text, err := c.page(ctx, url)
 	if err != nil {
@@ -88,9 +88,9 @@ func (c *Client) Counter(ctx context.Context, url, name string) (float64, error)
 	return sum, nil
 }
 
-// Fetch reads a server's metrics page. Unlike Parse's input it is one server's and whole: a page that was cut short,
-// since its last number may be too, one that has a replica twice, and one of more than 4 MiB or 256 replicas and models
-// are errors without readings. Lines that cannot be read are named in the error next to the readings, as by Parse.
+// Fetch reads a server's metrics page. Unlike Parse's input it must be one server's complete page: a truncated page,
+// one with a replica twice, and one of more than 4 MiB or 256 replicas and models are errors without readings. Lines
+// that cannot be read are named in an error that comes with the readings, as by Parse.
 func (c *Client) Fetch(ctx context.Context, url string) ([]Reading, error) {
 	text, err := c.page(ctx, url)
 	if err != nil {

@@ -34,13 +34,13 @@ type key struct {
 // maxReadings bounds the memory: a page has a handful.
 const maxReadings = 100_000
 
-// Parse reads a metrics page of vLLM, SGLang or llama.cpp, or several one after another, as of the pods of a
-// deployment; a prefix of the engine in a metric's name, as Ray Serve's ray_, does not matter. There is one
-// reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's tensor- and
-// pipeline-parallel ranks, which say the same, the lowest is read.
+// Parse reads a metrics page of vLLM, SGLang or llama.cpp, or several concatenated pages, such as those of a
+// deployment's pods; a prefix of the engine in a metric's name, as Ray Serve's ray_, is ignored. There is one reading
+// for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's tensor- and
+// pipeline-parallel ranks, which report the same, the lowest is read.
 //
-// Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the rest
-// are returned with it. A page without any known metric is an error that names those that Parse knows.
+// Lines that cannot be read and impossible values are named in the error and left out; the readings of the rest are
+// returned with it. A page without any known metric is an error that names those that Parse knows.
 func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))

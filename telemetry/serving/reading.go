@@ -46,7 +46,7 @@ type Reading struct {
 	// Replica is vLLM's engine or SGLang's data-parallel rank, after the instance where Prometheus adds that; empty
 	// where the page does not distinguish replicas.
 	Replica string
-	At      time.Time // of the figures, where the page has it; else the zero Time
+	At      time.Time // of the figures, if the page has it; else the zero Time
 
 	Running sharing.Optional[float64] // requests in the batch
 	Waiting sharing.Optional[float64] // requests in the queue
@@ -61,9 +61,9 @@ type Reading struct {
 	Drafted          sharing.Optional[float64] // tokens that speculation proposed
 	Accepted         sharing.Optional[float64] // of these, kept
 	PromptSeconds    sharing.Optional[float64] // spent in prefills (llama.cpp)
-	DecodeSeconds    sharing.Optional[float64] // that requests spent between their tokens, in sum (llama.cpp)
+	DecodeSeconds    sharing.Optional[float64] // that requests spent between their tokens, in total (llama.cpp)
 
-	// Of servers that speak no tokens; seconds add up requests.
+	// Of servers without tokens; seconds are summed over requests.
 	Passes        sharing.Optional[float64] // of the model, each for a batch
 	PassSeconds   sharing.Optional[float64] // that requests spent in passes
 	QueuedSeconds sharing.Optional[float64]
@@ -95,8 +95,8 @@ func (r *Reading) histograms() []**Histogram {
 	return []**Histogram{&r.TTFT, &r.ITL, &r.TPOT, &r.E2E, &r.Queue, &r.PromptLength, &r.OutputLength, &r.StepTokens}
 }
 
-// Add adds the counters and histograms of another period, as [Reading.Since] returns it.
-// Histograms with other buckets than r's are left out.
+// Add adds the counters and histograms of another period, a result of [Reading.Since]. Histograms with other buckets
+// than r's are left out.
 func (r *Reading) Add(o Reading) {
 	r.Engine, r.Model = o.Engine, o.Model
 	for i, c := range r.counters() {
@@ -117,9 +117,9 @@ func (r *Reading) Add(o Reading) {
 	}
 }
 
-// Since returns the change between two readings of the same replica: the differences of counters and histograms,
-// and the later one's gauges. A figure that one of them lacks is missing. It fails with ErrReset where the server
-// was restarted in between.
+// Since returns the change between two readings of the same replica: the differences of counters and histograms, and
+// the gauges of the later one. A figure that either lacks is missing. It fails with ErrReset where the server was
+// restarted in between.
 func (r Reading) Since(before Reading) (Reading, error) {
 	if !r.Same(&before) {
 		return Reading{}, fmt.Errorf("serving: %v %q %q is another than %v %q %q", r.Engine, r.Model, r.Replica,
@@ -163,8 +163,8 @@ type Histogram struct {
 // Interval bounds a value: above Low and at most High, which is +Inf beyond the last bucket.
 type Interval struct{ Low, High float64 }
 
-// Quantile is the interval in which the observation lies that a share q, 0 to
-// 1, of all do not exceed. It answers false where there are none.
+// Quantile returns the interval that contains the q-quantile of the observations, q from 0 to 1. It returns false
+// without observations.
 func (h *Histogram) Quantile(q float64) (Interval, bool) {
 	if h == nil || h.Count == 0 || !(q >= 0 && q <= 1) {
 		return Interval{}, false
@@ -180,7 +180,7 @@ func (h *Histogram) Quantile(q float64) (Interval, bool) {
 	return Interval{Low: low, High: math.Inf(1)}, true
 }
 
-// AtMost counts the observations of at most x: from low to high, the same number where x is a bucket's bound.
+// AtMost bounds the number of observations of at most x by low and high, which are equal if x is a bucket's bound.
 func (h *Histogram) AtMost(x float64) (low, high uint64) {
 	if h == nil {
 		return 0, 0
@@ -197,7 +197,7 @@ func (h *Histogram) AtMost(x float64) (low, high uint64) {
 	return low, h.Count
 }
 
-// Mean is the mean of all observations. It answers false where there are none.
+// Mean is the mean of all observations. It returns false without observations.
 func (h *Histogram) Mean() (float64, bool) {
 	if h == nil || h.Count == 0 {
 		return 0, false

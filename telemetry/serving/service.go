@@ -11,18 +11,18 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Service is the mean request of a server that speaks no tokens.
+// Service is the mean request of a server without tokens.
 type Service struct {
 	Requests float64
 	GPUTime  time.Duration // its part of a pass of the model; zero where the page has no times of passes
 	HostTime time.Duration // outside of passes and queues
-	Latency  time.Duration // whole, with the time in queues
+	Latency  time.Duration // of a whole request, time in queues included
 	Batch    float64       // requests in a pass; zero where unknown
 }
 
-// Service derives the mean request of the time between two pages ([Reading.Since]), or since the server started.
-// A pass is the model's computation for a batch, launching included, so GPUTime is an upper bound of the GPU's time. It
-// answers false where no request was served, and for engines that speak tokens.
+// Service derives the mean request between two pages ([Reading.Since]), or since the server started. A pass is the
+// model's computation for a batch, launching included, so GPUTime is an upper bound of the GPU's time. It returns false
+// if no request was served, and for engines with tokens.
 func (r *Reading) Service() (Service, bool) {
 	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	requests := r.Requests.Or(0)

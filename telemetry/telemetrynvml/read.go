@@ -265,8 +265,8 @@ func (x *look) processUtil() {
 	slices.SortFunc(x.r.Processes, func(a, b telemetry.Process) int { return cmp.Compare(a.PID, b.PID) })
 }
 
-// Read reads one group of a device. The context is checked before the call;
-// a call into the driver cannot be broken off.
+// Read reads one group of a device. The context is checked before the call; a call into the driver cannot be
+// interrupted.
 func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r *telemetry.Reading) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -52,7 +52,7 @@ type device struct {
 	inst     map[int]*gpmState // by GPU instance
 }
 
-// Open loads NVML and finds the GPUs. Close the reader in the end.
+// Open loads NVML and finds the GPUs. The caller must call Close.
 func Open(opts Options) (*Reader, error) {
 	var lo []nvml.LibraryOption
 	if opts.LibraryPath != "" {
@@ -164,8 +164,8 @@ func failed(op, device string, err error) error {
 	return &problem.Operation{Package: "telemetry", Op: op, Device: device, Err: err}
 }
 
-// Close frees the reader's resources and closes NVML. It waits five seconds for readings in progress; where one hangs
-// in the driver NVML stays open, with an error. Closing again returns the same.
+// Close frees the reader's resources and closes NVML. It waits up to five seconds for readings in progress; if one
+// hangs in the driver, NVML stays open and Close returns an error. Later calls return the same.
 func (s *Reader) Close() error {
 	s.closing.Do(func() {
 		ended := make(chan error, 1)

@@ -42,8 +42,7 @@ type compiledPhase struct {
 	instances []telemetry.Instance
 }
 
-// New checks a script, naming everything that is wrong with it, and makes a
-// reader of it. The script must not be changed afterwards.
+// New returns a reader of a script; the error names every problem of the script, which must not be changed afterwards.
 func New(script Script) (*Reader, error) {
 	if err := script.check(); err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	return slices.Clone(s.devices), ctx.Err()
 }
 
-// Read gives the figures of the script for the present moment, after the group's cost.
+// Read blocks for the group's Cost and then returns the script's figures for that moment.
 func (s *Reader) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
 	if device < 0 || device >= len(s.gpus) {
 		return fmt.Errorf("%w: %d of %d", telemetry.ErrNoDevice, device, len(s.gpus))

@@ -15,12 +15,12 @@ import (
 // Script lists the phases of each device. It is data; New makes a reader of it.
 type Script struct {
 	GPUs []GPU
-	// NoisePercent spreads every figure but counters, memory and the power limit around its value, uniformly by
-	// this much of it. 0 gives exact figures.
+	// NoisePercent spreads every figure but counters, memory and the power limit around its value, uniformly by up to this
+	// percentage of it. 0 gives exact figures.
 	NoisePercent float64
-	// Seed drives the noise. The noise of a figure depends on the seed, the device, the metric and the time alone.
+	// Seed drives the noise. The noise of a figure depends only on the seed, the device, the metric and the time.
 	Seed uint64
-	// Cost is the time for which the reading of each group blocks. Simulated time does not pass meanwhile.
+	// Cost is the time for which the reading of each group blocks. It does not advance simulated time.
 	Cost map[telemetry.Groups]time.Duration
 }
 
@@ -37,9 +37,9 @@ type GPU struct {
 
 // Phase is a stretch of time in which a device's figures stay the same.
 type Phase struct {
-	// For is the phase's length. Only the last phase of a script that does not loop may leave it 0.
+	// For is the phase's length. Only the last phase of a script without Loop may leave it 0.
 	For time.Duration
-	// Figures are the device's metrics. The energy counter is not among them: it follows from the power.
+	// Figures are the device's metrics. The energy counter is derived from the power.
 	Figures  map[telemetry.Metric]float64
 	Throttle telemetry.Throttle // the throttle reasons
 	// Processes are the processes, with their memory and utilization. One without utilization is idle.
@@ -148,8 +148,8 @@ const (
 )
 
 // Day returns the script of a day on four GPUs: a model server with quiet times, which shares its GPU with a batch job
-// from 14:10 to 14:35, a notebook that was left open, a job that hangs, and a free GPU that falls off the bus for
-// two hours. The figures are invented, of the size that an H200 shows.
+// from 14:10 to 14:35, a notebook that was left open, a job that hangs, and a free GPU that falls off the bus for two
+// hours. The figures are invented, but of a magnitude typical for an H200.
 func Day(seed uint64) Script {
 	free := phase(9*time.Hour, 0, 0, 0, 76, dayIdleMHz, "idle")
 	server := process(2101, "VLLM::EngineCore", 17, 17.3)
