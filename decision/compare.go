@@ -17,15 +17,15 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Comparison holds the answers for one fleet with several options. The first of them are the baseline.
+// Comparison holds the answers for one fleet with several options. The first options are the baseline.
 type Comparison struct {
 	// Options lists the differences to the first options, for example "confidence=0.9 allow=hami"; "plain" without any.
 	Options []string  `json:"options"`
 	Results []*Result `json:"results"` // one for each
 }
 
-// Compare calls [Decide] once for each of the options and compares the answers. Use it for the value of a change: less
-// confidence, a mechanism to install, more free memory. The error names every problem of the fleet and of the options.
+// Compare calls [Decide] once for each of the options and compares the answers. Use it to value a change: less
+// confidence, another mechanism, more free memory. The error names every problem of the fleet and of the options.
 func Compare(ctx context.Context, f *Fleet, options ...Options) (*Comparison, error) {
 	if f == nil || len(options) == 0 {
 		return nil, errors.New("decision: give a fleet, and options to compare")
@@ -76,7 +76,7 @@ func differing(from, o *Options) string {
 const mostChanges = 24
 
 // WriteText writes the comparison as a table with a column for each of the options: totals, workloads with different
-// answers, and remarks that the first answer does not have.
+// answers, and remarks that the first answer lacks.
 func (c *Comparison) WriteText(w io.Writer) error {
 	var out bytes.Buffer
 	tw := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Evaluator reports whether workloads meet their objectives in a given layout, with the evaluator of Decide. Use it for
-// layouts from elsewhere, such as the one that runs today. It is not safe for concurrent use.
+// Evaluator reports whether workloads meet their objectives in a given layout, by the same method as Decide. Use it for
+// other layouts, such as the present one. It is not safe for concurrent use.
 type Evaluator struct {
 	plan             *plan.Planner
 	workloads, pools map[string]int
@@ -24,7 +24,7 @@ type Evaluator struct {
 	opt              Options
 }
 
-// NewEvaluator prepares the evaluation of a fleet's workloads; the error is Decide's.
+// NewEvaluator prepares the evaluation of a fleet's workloads; its errors are those of Decide.
 func NewEvaluator(ctx context.Context, f *Fleet, opt Options) (*Evaluator, error) {
 	if err := opt.Prepare(ctx, f); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func NewEvaluator(ctx context.Context, f *Fleet, opt Options) (*Evaluator, error
 }
 
 // Nodes answers for each workload on the nodes, by its worst place. The answer is unknown if the workload or a
-// neighbour needs an assumption, and no if the stated memory of the tenants exceeds the GPU's. Replicas on an unknown
-// device are left out.
+// neighbour depends on an assumption, and no if the stated memory of the tenants exceeds the GPU's. Replicas on an
+// unknown device are left out.
 func (e *Evaluator) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answer, error) {
 	out := map[string]sharing.Answer{}
 	for n := range nodes {

@@ -119,9 +119,9 @@ func (pl *answers) denied(m sharing.Mechanism, pool string) string {
 // confidence.
 type Predicted struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
-	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
+	Tenants   int               `json:"tenants"` // on the GPU of the prediction, the workload's slowest
 	Basis     sharing.Basis     `json:"basis"`
-	// Slowdown is against the isolated workload on a whole GPU.
+	// Slowdown is relative to the isolated workload on a whole GPU.
 	Slowdown profile.Interval            `json:"slowdown"`
 	Figures  map[string]profile.Interval `json:"figures"` // by metric
 	Notes    []string                    `json:"notes,omitempty"`

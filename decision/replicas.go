@@ -13,9 +13,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Decide answers for the whole fleet. The fleet is validated first; its error names every problem. A workload that
-// fits nowhere is not an error: it gets mechanism none and all its reasons. The result depends on the fleet's
-// content only, not on its order. When ctx ends it returns its error.
+// Decide decides for the whole fleet. It validates the fleet first; the error names every problem. A workload that fits
+// nowhere is not an error: it gets mechanism none with all reasons. The result depends only on the fleet's content, not
+// on its order. When ctx ends, Decide returns ctx's error.
 func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	f, chosen, err := ResolveReplicas(ctx, f, opt)
 	if err != nil {
@@ -29,9 +29,9 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 }
 
 // ResolveReplicas replaces replicas: auto by numbers, for callers that need them, such as manifests, and returns the
-// choices. A number is the cheapest for which Decide meets every objective, the smallest among equals: found for each
-// workload in isolation, then varied by one in the whole fleet. A fleet without auto is returned unchanged. Decide
-// calls it itself.
+// choices. Each is the cheapest number for which Decide meets every objective, the smallest among equals: found for
+// each workload in isolation, then varied by one in the whole fleet. A fleet without auto is returned unchanged. Decide
+// calls ResolveReplicas itself.
 func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []ReplicaChoice, error) {
 	if f == nil || !slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Replicas.Auto }) {
 		return f, nil, nil

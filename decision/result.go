@@ -17,23 +17,23 @@ import (
 // Result is the answer for a fleet. Its JSON form, of encoding/json, is stable: version "v1".
 type Result struct {
 	Version string `json:"version"`
-	// Confidence is the probability with which decided answers hold.
+	// Confidence is the probability with which decided answers meet their objectives.
 	Confidence float64      `json:"confidence"`
 	Decisions  []Decision   `json:"decisions"` // by workload name
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
-	// Layout holds the placement of all replicas; totals and files derive from it. Nodes have the names of their
-	// pools with a number, replicas those of their workloads with one.
+	// Layout holds the placement of all replicas; totals and files are derived from it. Nodes are named by pool and
+	// number, replicas by workload and number.
 	Layout *layout.Cluster `json:"layout"`
-	// Findings lists capacity that the layout pays for and no replica uses, node by node.
+	// Findings lists unused capacity that the layout pays for, node by node.
 	Findings []layout.Finding `json:"findings,omitempty"`
 	// Assumes lists the assumptions about the whole fleet.
 	Assumes []Assumption `json:"assumes,omitempty"`
 	// Remarks lists impossible requests, unlikely nodes and prices (used as stated), and fields of models' configs that
 	// were not understood.
 	Remarks []string `json:"remarks,omitempty"`
-	// Replicas are the numbers that were chosen for workloads with replicas: auto.
+	// Replicas lists the numbers chosen for workloads with replicas: auto.
 	Replicas []ReplicaChoice `json:"replicas,omitempty"`
 	// Sources lists the sources of reasons, isolation and traps.
 	Sources sharing.Citations `json:"sources,omitzero"`
@@ -45,23 +45,23 @@ type Decision struct {
 	Pool      string            `json:"pool,omitempty"` // absent with mechanism none
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"` // MIG
-	// Status grades the reliability of the answer; Placed and Unplaced count replicas.
+	// Status is the reliability of the answer; Placed and Unplaced count replicas.
 	Status   Status `json:"status"`
 	Placed   int    `json:"placed"`
 	Unplaced int    `json:"unplaced"`
-	// Places lists where replicas are, if that is in several pools or under several mechanisms, most of them in the first,
-	// which Pool, Mechanism and Profile name.
+	// Places is set if replicas are in several pools or under several mechanisms. The first place has most replicas; Pool,
+	// Mechanism and Profile describe it.
 	Places []Place `json:"places,omitempty"`
 	// MoreGPUs is set if more GPUs would place the unplaced replicas.
 	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
-	// Why is the reason for the choice in numbers.
+	// Why is the reason for the choice, with figures.
 	Why          string        `json:"why"`
 	Consequences []Consequence `json:"consequences,omitempty"`
 	// From names the method that computed the consequences: closed-form (from statements about the workload, and priors),
-	// measured-profiles (see Options.Profiles), or gates where nothing was placed.
+	// measured-profiles (see Options.Profiles), or gates if nothing was placed.
 	From    string       `json:"consequences_from"`
 	Assumes []Assumption `json:"assumes,omitempty"`
-	// Measurement proposes one for a provisional answer.
+	// Measurement is the proposed measurement for a provisional answer.
 	Measurement *Measurement `json:"measurement,omitempty"`
 	Replicas    int          `json:"replicas"`
 	GPUs        int          `json:"gpus"` // per replica
@@ -76,17 +76,17 @@ type Decision struct {
 	Traps   []TrapHit   `json:"traps"`
 	Accepts []TrapHit   `json:"accepts,omitempty"`
 	Cost    *CostResult `json:"cost,omitempty"`
-	// Predicted is there where the workload has a measured profile.
+	// Predicted is set if the workload has a measured profile.
 	Predicted *Predicted `json:"predicted,omitempty"`
 }
 
-// Status grades the answer for a workload by how far it can be relied on.
+// Status is the reliability of the answer for a workload.
 type Status string
 
 // The statuses.
 const (
-	StatusNone         Status = "none"          // nothing does; the reasons name the obstacles
-	StatusPartlyPlaced Status = "partly placed" // some replicas have a place, the others wait
+	StatusNone         Status = "none"          // nothing fits; the reasons name the obstacles
+	StatusPartlyPlaced Status = "partly placed" // only some replicas have a place
 	StatusProvisional  Status = "provisional"   // all have a place, if the assumptions hold
 	StatusDecided      Status = "decided"       // all have a place and meet their objectives at the requested confidence
 )
@@ -98,10 +98,10 @@ const (
 	fromProfiles   = "measured-profiles"
 )
 
-// Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
+// Consequence is the predicted figure of a workload's objective, on the worst of its GPUs.
 type Consequence struct {
 	Metric  string         `json:"metric"`
-	Value   float64        `json:"value"` // in the unit that ends the metric; of the load, percent
+	Value   float64        `json:"value"` // in the unit at the end of the metric's name; percent for the load
 	Low     float64        `json:"low"`   // bounds at the requested confidence
 	High    float64        `json:"high"`
 	Limit   float64        `json:"limit"`
@@ -116,8 +116,8 @@ type Place struct {
 	Replicas  int               `json:"replicas"`
 }
 
-// Parts returns the decision once for each of its places, as if the replicas there were all: for whoever writes or runs
-// something for each.
+// Parts returns the decision once for each of its places, as if it had only the replicas there: for programs that
+// handle each place separately.
 func (d *Decision) Parts() []Decision {
 	out := []Decision{*d}
 	for k, p := range d.Places {
@@ -147,8 +147,8 @@ func (d *Decision) Where() string {
 	return strings.Join(out, " + ")
 }
 
-// Chosen is the candidate that was chosen, for example to place replicas of the workload by (placement.RequestOf takes
-// its mechanism and profile). There is none where nothing was; of replicas in several places it is the one of most.
+// Chosen returns the chosen candidate, for example for placement.RequestOf, which takes its mechanism and profile. If
+// replicas are in several places, it is the place with most of them. ok is false if nothing was placed.
 func (d *Decision) Chosen() (c Candidate, ok bool) {
 	for _, c := range d.Candidates {
 		if c.Chosen && c.Pool == d.Pool && c.Mechanism == d.Mechanism {
@@ -174,16 +174,16 @@ type MoreGPUs struct {
 type ReplicaChoice struct {
 	Workload string `json:"workload"`
 	Replicas int    `json:"replicas"`
-	PerGPU   int    `json:"per_gpu"` // most of them on one GPU
-	// Fewer explains the misses with one replica less; absent where it would only cost no less.
+	PerGPU   int    `json:"per_gpu"` // largest number on one GPU
+	// Fewer explains the objectives missed with one replica less; absent if none is missed and the cost is not lower.
 	Fewer string `json:"fewer,omitempty"`
-	// LoadPerS is the highest rate of requests at which this number of replicas meets its objectives at the same cost, 0
-	// if it may miss them already. Breaks is the first objective missed beyond it.
+	// LoadPerS is the highest rate of requests a second at which this number of replicas meets its objectives at the same
+	// cost, 0 if it may already miss them. Breaks is the first objective missed beyond it.
 	LoadPerS float64 `json:"load_per_s"`
 	Breaks   string  `json:"breaks"`
 }
 
-// AxisLevel is the isolation that a decision really gives on one axis.
+// AxisLevel is a decision's actual isolation on one axis.
 type AxisLevel struct {
 	Axis   sharing.Axis     `json:"axis"`
 	Level  sharing.Level    `json:"level"`
@@ -198,7 +198,7 @@ type Candidate struct {
 	Profile   string            `json:"profile,omitempty"`
 	Verdict   filter.Verdict    `json:"verdict"`
 	Chosen    bool              `json:"chosen,omitempty"`
-	// Tenants counts the replicas of the workload that a GPU takes that way.
+	// Tenants counts the replicas of the workload that fit on one GPU.
 	Tenants int                 `json:"tenants_per_gpu"`
 	Reasons []filter.ReasonText `json:"reasons"`
 }
@@ -218,7 +218,7 @@ type PoolResult struct {
 	GPU        string `json:"gpu"`
 	GPUs       int    `json:"gpus"`
 	GPUsNeeded int    `json:"gpus_needed"`
-	// SpotGPUs counts those to buy as spot, with interruptible workloads only.
+	// SpotGPUs counts the GPUs to buy as spot, which have interruptible workloads only.
 	SpotGPUs int           `json:"spot_gpus,omitempty"`
 	Costs    Costs         `json:"costs"`
 	Groups   []GroupResult `json:"groups"` // by mechanism
@@ -247,7 +247,7 @@ type InstanceResult struct {
 	Replicas int    `json:"replicas"`
 }
 
-// TenantResult counts the replicas of a workload that a GPU carries.
+// TenantResult counts the replicas of a workload on a GPU.
 type TenantResult struct {
 	Workload string `json:"workload"`
 	Replicas int    `json:"replicas"`
@@ -260,30 +260,29 @@ type Costs struct {
 	GPUsAfter  int `json:"gpus_after"`
 	NodesToday int `json:"nodes_today,omitempty"` // of pools that state gpus_per_node
 	NodesAfter int `json:"nodes_after,omitempty"`
-	// MonthlyToday and MonthlyAfter are exact decimals like the rest, absent without a price. MonthlyAfter is the price
-	// of the layout.
+	// MonthlyToday, MonthlyAfter and all other amounts are exact decimals, absent without a price. MonthlyAfter is the
+	// price of the layout.
 	MonthlyToday string `json:"monthly_today,omitempty"`
 	MonthlyAfter string `json:"monthly_after,omitempty"`
-	// MonthlyFreed is the monthly cost saved by sharing and by giving up unused nodes, less the cost added.
-	// It is negative where the answer needs more than there is.
+	// MonthlyFreed is the monthly cost saved by sharing and by giving up unused nodes, less the cost added. It is negative
+	// if the answer needs more than there is today.
 	MonthlyFreed          string `json:"monthly_freed,omitempty"`
 	MonthlyFreedBySharing string `json:"monthly_freed_by_sharing,omitempty"`
 	MonthlyFreedIdle      string `json:"monthly_freed_idle,omitempty"`
 	MonthlyAdded          string `json:"monthly_added,omitempty"`
-	// MonthlyUnplaced is the price of GPUs that stay free and are not freed: replicas without a place may hold them.
+	// MonthlyUnplaced is the price of free GPUs that are not given up, since unplaced replicas may hold them.
 	MonthlyUnplaced string `json:"monthly_unplaced,omitempty"`
 }
 
-// Totals sum the pools' bills up. Sums of money are absent where a pool that is
-// paid for has no price; GPUs are counted all the same.
+// Totals are the sums over pools. Money is absent if a pool that is paid for has no price; GPUs are counted regardless.
 type Totals struct {
 	Costs
 	Currency string `json:"currency,omitempty"`
 	// UnsharedGPUs and MonthlyUnshared are the GPUs and cost of the placed replicas without sharing.
 	UnsharedGPUs    int    `json:"unshared_gpus"`
 	MonthlyUnshared string `json:"monthly_unshared,omitempty"`
-	// MonthlyLonger is the added cost of work that ends, since it takes longer than on the fleet's fastest GPU. Answers
-	// are compared by its sum with MonthlyAfter.
+	// MonthlyLonger is the added cost of jobs that take longer than on the fleet's fastest GPU. Decide minimizes its sum
+	// with MonthlyAfter.
 	MonthlyLonger  string   `json:"monthly_longer,omitempty"`
 	Unplaced       int      `json:"unplaced_workloads"`
 	UnpricedPools  []string `json:"unpriced_pools,omitempty"`
@@ -301,36 +300,36 @@ func (r *Result) Decision(workload string) *Decision {
 	return nil
 }
 
-// Measurement proposes a measurement of one replica that turns a provisional answer into a decided one. A front end
-// prints it as its own command; see [TextOptions].
+// Measurement proposes a measurement of one replica that turns a provisional answer into a decided one. A front end can
+// print it as a command of its own; see [TextOptions].
 type Measurement struct {
-	// Text is a sentence: the figures to measure, and the key to state them under.
+	// Text is a sentence with the figures to measure and the key under which to state them.
 	Text     string `json:"text"`
 	Workload string `json:"workload"`
-	// Figures are those to measure: metrics, "SM activity", "peak memory".
+	// Figures names the figures to measure: metrics, "SM activity", "peak memory".
 	Figures []string `json:"figures"`
 	// Endpoint is set for replicas that serve requests and need load; otherwise the GPU is sampled.
 	Endpoint bool `json:"endpoint"`
-	// Rate holds the requests a second of one replica at the peak, and the others
-	// the tokens of a request; 0 where the workload does not state them.
+	// Rate is one replica's peak rate in requests a second; InputTokens and OutputTokens are the tokens of a request; 0 if
+	// the workload does not state them.
 	Rate         float64          `json:"rate,omitempty"`
 	InputTokens  int              `json:"input_tokens,omitempty"`
 	OutputTokens int              `json:"output_tokens,omitempty"`
 	Duration     profile.Duration `json:"duration"`
-	// Spread means that the spread of lengths is not stated, and is needed first: a load of constant lengths would
-	// pass whatever the traffic is.
+	// Spread means that the spread of lengths must be stated first: a load of constant lengths would pass regardless of
+	// the real traffic.
 	Spread bool `json:"spread,omitempty"`
-	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
-	// prices, and where it has them.
+	// MonthlyAtStake is the difference in cost between the answer and dedicated GPUs, an exact decimal; absent without
+	// prices, or if the GPUs are dedicated already.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
 }
 
-// TrapHit is a trap that an input walks into, or that a layout accepts or avoids.
+// TrapHit is a trap in an input, or one that a layout accepts or avoids.
 type TrapHit struct {
 	ID       string           `json:"id"`
 	Severity sharing.Severity `json:"severity"`
 	Message  string           `json:"message"`
-	// Sources are given where a result lists its traps, and not again where a decision does.
+	// Sources is set in Result.Traps, and empty in decisions.
 	Sources []sharing.SourceID `json:"sources,omitempty"`
 }
 

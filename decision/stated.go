@@ -30,8 +30,8 @@ const (
 	KindHPC                 Kind = "hpc"
 )
 
-// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names, the config.json
-// of models, are looked for from its folder.
+// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. The names of models' config.json
+// files in it are relative to its folder.
 func LoadFleet(path string) (*Fleet, error) {
 	return strictyaml.Load(path, func(data []byte) (*Fleet, error) {
 		return fleet.ParseFleet(data, func(name string) ([]byte, error) {
@@ -59,8 +59,8 @@ type (
 	Assumption = plan.Assumption
 )
 
-// DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise.
+// DefaultConfidence is the default of Options.Confidence, the probability with which a decision meets objectives.
 const DefaultConfidence = plan.DefaultConfidence
 
-// DefaultHeadroom stays free unless Options say otherwise.
+// DefaultHeadroom is the default of Options.Headroom.
 var DefaultHeadroom = plan.DefaultHeadroom

@@ -22,19 +22,18 @@ import (
 
 // TextOptions select the content of [Result.WriteText].
 type TextOptions struct {
-	// Explain names a workload of which everything is shown, every candidate with
-	// its reasons among it, and nothing of the others.
+	// Explain names the only workload to show, in full detail, with every candidate and its reasons; "" shows all
+	// workloads.
 	Explain string
 	// Width is the number of columns to wrap at; 0 means DefaultWidth.
 	Width int
-	// Command puts a measurement that a result proposes as the front end's own
-	// command; without it the measurement is put in words.
+	// Command returns the front end's command for a proposed measurement; nil describes measurements in words.
 	Command func(*Measurement) string
-	// More is the option for the complete output, for example "-format json".
+	// More is the front end's option for the complete output, for example "-format json".
 	More string
 }
 
-// DefaultWidth counts the columns of text unless TextOptions say otherwise.
+// DefaultWidth is the default of TextOptions.Width, in columns.
 const DefaultWidth = 100
 
 //go:embed result.txt.tmpl
@@ -66,9 +65,9 @@ func amounts(pairs ...string) (out []string) {
 	return out
 }
 
-// WriteText writes the result for people: the money, a line for each workload (its placement, the reason in numbers,
-// and the largest risk), the layout of the GPUs, the traps in the input, and sources. Fleets of many workloads are
-// grouped by equal answers. An unknown workload is an error.
+// WriteText writes the result as text: the money, a line for each workload (its placement, the reason in numbers, and
+// the largest risk), the layout of the GPUs, the traps in the input, and sources. Fleets of many workloads are grouped
+// by equal answers. An unknown workload is an error.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
 	t := &text{Result: r, tally: r.tally(), opts: opts, cites: &sharing.Citations{Rest: opts.More}}
 	var lines strings.Builder

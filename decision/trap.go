@@ -305,9 +305,9 @@ func (s *trapInput) findTraps(d *Decision) {
 	sortHits(d.Accepts)
 }
 
-// TrapsToday returns the traps of a workload and of its present share (request) on a pool, which may be nil, the most
-// severe first. here is the number of pods on its fullest GPU, 0 if unknown. A trap that needs all advertised shares of
-// a GPU to be taken is reported as a future one, of at most medium severity.
+// TrapsToday returns the traps of a workload with its present share of a GPU (Workload.Request) on p, which may be nil,
+// the most severe first. here is the number of pods on its fullest GPU, 0 if unknown. A trap that occurs only once all
+// advertised shares of a GPU are taken is reported as a future one, of at most medium severity.
 func TrapsToday(w *Workload, p *Pool, here int) []TrapHit {
 	var pool *score.CompiledPool
 	if p != nil {

@@ -22,6 +22,6 @@
 // The one assumption: for a tenant exactly at its limit the expected share of a block, given all earlier ones, is
 // within a quarter of the limit's. The bounds in a Result hold under it; the tests compare them with simulated noise.
 //
-// A Canary has no input but its snapshots. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger,
+// A Canary's only input is its snapshots. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger,
 // which place, promote and take back. It is experimental: its API may change between minor versions.
 package canary

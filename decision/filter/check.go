@@ -8,8 +8,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Check applies every check of an empty pool to d by mechanism m with the neighbours that there may be, so that a
-// rejected candidate has all its reasons. It overwrites r and does not allocate.
+// Check applies every check for empty GPUs to d by mechanism m with possible neighbours nb, so that a rejected
+// candidate has all reasons. It overwrites r and does not allocate.
 func (t *Target) Check(d *Demand, m sharing.Mechanism, nb Neighbours, r *Report) {
 	r.reset(t, d, m)
 	t.check(d, nb, nil, r)
@@ -42,12 +42,12 @@ func (t *Target) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 type Slot struct {
 	Mechanism sharing.Mechanism
 	Profile   *mig.Profile // the requested MIG profile; nil without
-	// Fixed: the GPU runs the mechanism already, which so need not be chosen.
+	// Fixed is set if the GPU already runs the mechanism.
 	Fixed bool
 }
 
-// Admit applies, for a GPU of this kind, the checks that do not depend on its
-// other tenants, and returns the reason that decides. It does not allocate.
+// Admit applies the checks that do not depend on other tenants of a GPU of this kind, and returns the decisive reason.
+// It does not allocate.
 func (t *Target) Admit(d *Demand, s Slot) Reason {
 	var r Report
 	r.reset(t, d, s.Mechanism)

@@ -9,8 +9,8 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Code identifies the subject of a reason. Compare its text, which is stable and part of outputs: "gpu-memory". Of two
-// codes for which a GPU refuses, the later one is closer to a fit.
+// Code identifies the subject of a reason. Compare its text, such as "gpu-memory", which is stable and part of outputs.
+// Of two refusals the one with the later code is closer to a fit.
 type Code uint8
 
 var codeNames = func() *enum.Names[Code] {
@@ -33,15 +33,14 @@ type Verdict uint8
 // The verdicts.
 const (
 	VerdictUnknown Verdict = iota // undecided; the reason names the measurement that would decide it
-	VerdictReject                 // does not do
-	VerdictFixable                // does when the change in the reason is made
-	VerdictPass                   // does
+	VerdictReject                 // does not fit
+	VerdictFixable                // fits after the change in the reason
+	VerdictPass                   // fits
 )
 
 var verdictNames = enum.Of[Verdict](errUnknownName, "verdict", "unknown", "reject", "fixable", "pass")
 
 var severities = [...]int{VerdictUnknown: 2, VerdictReject: 3, VerdictFixable: 1, VerdictPass: 0}
 
-// Severity orders verdicts from a pass, 0, to the one that decides first: a
-// rejection outweighs an unknown, and that outweighs a fixable one.
+// Severity orders verdicts: 0 for pass, then fixable, unknown and reject.
 func (v Verdict) Severity() int { return severities[v&3] }

@@ -148,14 +148,14 @@ func (t *Target) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Repo
 
 // Left is the free capacity of one GPU, or of one slice of it, for one more replica.
 type Left struct {
-	Unknown bool          // nobody knows the GPU's memory
-	Memory  sharing.Bytes // that is free; means nothing where it is unknown
+	Unknown bool          // the GPU's memory is unknown
+	Memory  sharing.Bytes // free memory; ignore it if Unknown
 	Milli   int32         // free thousandths of its work
-	Room    int32         // more tenants that it takes
+	Room    int32         // further tenants that fit
 }
 
-// Slots returns the number of replicas that a mechanism takes on one GPU of t unless it is configured otherwise: its
-// own (10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
+// Slots returns the default number of replicas on one GPU of t under a mechanism (10 for HAMi, 1 for whole GPUs), at
+// most the limit of MPS clients.
 func (t *Target) Slots(m sharing.Mechanism) int {
 	has := traits.Of(m)
 	n := cmp.Or(has.Split, math.MaxInt16)
@@ -165,7 +165,7 @@ func (t *Target) Slots(m sharing.Mechanism) int {
 	return n
 }
 
-// Takes reports whether a GPU takes one more tenant. milli only distinguishes a full GPU from one without slots.
+// Takes reports whether a GPU takes one more tenant; if not, it sets why. milli distinguishes only full from slotless.
 func (l *Left) Takes(milli int32, why *Reason) bool {
 	if l.Room > 0 {
 		return true
@@ -178,7 +178,7 @@ func (l *Left) Takes(milli int32, why *Reason) bool {
 	return false
 }
 
-// Known reports whether memory can be compared with the GPU's.
+// Known reports whether memory can be compared with the GPU's; if not, it sets why.
 func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
 	if memory > 0 && l.Unknown {
 		*why = Reason{Verdict: VerdictUnknown, Code: codes.GPUMemoryUnknown, Need: int64(memory)}
@@ -187,7 +187,7 @@ func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
 	return true
 }
 
-// Suffices reports whether so much memory, 0 being none, and so many thousandths are left.
+// Suffices reports whether that much memory (0 = none) and compute in thousandths are left; if not, it sets why.
 func (l *Left) Suffices(memory sharing.Bytes, milli int32, why *Reason) bool {
 	switch {
 	case memory > 0 && memory > l.Memory:

@@ -17,8 +17,8 @@ const maxReasons = 16 // bound of the reasons of a report; no path through the c
 // Report holds the checks' reasons about a demand on a target by one mechanism.
 type Report struct {
 	Mechanism sharing.Mechanism
-	Verdict   Verdict // the worst of the reasons'
-	// Tenants is the number of replicas expected on one GPU, and Slowdown their mutual slowdown, see [slowdownBy].
+	Verdict   Verdict // the worst verdict of the reasons
+	// Tenants is the number of replicas expected on one GPU, and Slowdown their mutual slowdown.
 	Tenants  int
 	Slowdown profile.Interval
 
@@ -85,19 +85,18 @@ func (r *Report) reset(t *Target, d *Demand, m sharing.Mechanism) {
 	r.Mechanism, r.Verdict, r.Tenants, r.slice, r.n, r.demand, r.target = m, VerdictPass, 1, -1, 0, d, t
 }
 
-// Reason is one check's answer: a code, its verdict, and the compared figures. The [Code] defines which of the
-// operands are used, and their units. A Reason is comparable.
+// Reason is one check's answer: a code, its verdict, and the compared figures. The [Code] defines the operands in use
+// and their units. A Reason is comparable.
 type Reason struct {
 	Code      Code
 	Verdict   Verdict
 	Mechanism sharing.Mechanism
 	Axis      sharing.Axis  // of isolation
-	Level     sharing.Level // that is demanded on it
+	Level     sharing.Level // required on the axis
 	Metric    profile.Metric
 	Tenants   int32        // replicas on the GPU
-	Profile   *mig.Profile // the MIG slice that it is about
-	// Need is the demand, or a limit; Have is the amount that there is, or that was
-	// found; Low and High bound it where it is predicted.
+	Profile   *mig.Profile // the MIG slice concerned
+	// Need is the demand, or a limit; Have is the available or found amount; Low and High bound Have if it is predicted.
 	Need, Have, Low, High int64
 
 	demand *Demand // nil = not known
@@ -108,7 +107,7 @@ type Reason struct {
 type ReasonText struct {
 	Code    Code             `json:"code"`
 	Message string           `json:"message"`
-	Source  sharing.SourceID `json:"source,omitempty"` // absent where it rests on the input alone
+	Source  sharing.SourceID `json:"source,omitempty"` // absent if the reason depends only on the input
 	Verdict Verdict          `json:"verdict"`          // the candidate's verdict by this reason alone
 }
 
@@ -138,13 +137,13 @@ func (r *Reason) source() sharing.SourceID {
 	return codes.Words[r.Code].Source
 }
 
-// About returns the reason with the subjects that its text may name.
+// About returns the reason with the subjects of its text.
 func (r Reason) About(d *Demand, t *Target) Reason {
 	r.demand, r.target = d, t
 	return r
 }
 
-// Pass is the reason where nothing speaks against a candidate.
+// Pass returns the reason of a candidate without objections.
 func Pass() Reason { return Reason{Verdict: VerdictPass} }
 
 // share writes thousandths as a percentage.

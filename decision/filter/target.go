@@ -14,19 +14,19 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// GPUKind is a kind of GPU and how it is offered.
+// GPUKind is a kind of GPU and the way it is offered.
 type GPUKind struct {
 	Name   string // of the pool
 	GPU    *sharing.GPU
 	Driver sharing.Driver // zero = not known
-	// Mechanisms are those that may be chosen; empty means all that Delivery
-	// carries out, where it is not stated those of the driver itself.
+	// Mechanisms lists the allowed mechanisms; empty means all that Delivery supports, or without a delivery those of the
+	// driver itself.
 	Mechanisms       []sharing.Mechanism
 	Delivery         sharing.Delivery
-	Installed        []sharing.Mechanism // taken for delivered and allowed, whatever Delivery and Mechanisms say
+	Installed        []sharing.Mechanism // counts as delivered and allowed, regardless of Delivery and Mechanisms
 	VGPU             bool                // a hypervisor with vGPU manager and licences
-	StaticPartitions sharing.Answer      // set when MPS static SM partitions are on
-	Together         int                 // GPUs that one replica may have; 0 = 1
+	StaticPartitions sharing.Answer      // whether MPS static SM partitions are on
+	Together         int                 // largest number of GPUs of one replica; 0 = 1
 }
 
 // Target is a kind of GPU prepared for the checks. It is read-only once made and safe for concurrent use.
@@ -51,12 +51,11 @@ type Target struct {
 	slices    []MIGSlice // most per GPU first
 }
 
-// MIGSlice is a MIG profile as the checks see it.
+// MIGSlice is a MIG profile with the figures that the checks use.
 type MIGSlice struct {
 	Profile *mig.Profile
 	PerGPU  int // instances on an empty GPU
-	// SlowdownBound is the whole GPU's SMs over the slice's, the most that work
-	// can be slowed down by having fewer of them.
+	// SlowdownBound is the whole GPU's SMs over the slice's, the largest possible slowdown by having fewer SMs.
 	SlowdownBound float64
 
 	Memory sharing.Bytes // of an instance; 0 = not known
@@ -116,8 +115,8 @@ func (k *GPUKind) delivers(m sharing.Mechanism) bool {
 	return false
 }
 
-// Denial returns the reason why no workload can run under a mechanism here, whatever the pool
-// allows; its verdict is VerdictPass where one can.
+// Denial returns the reason why no workload can run under a mechanism here, regardless of the pool's allowed
+// mechanisms; its verdict is VerdictPass if one can.
 func (t *Target) Denial(m sharing.Mechanism) Reason {
 	r := Reason{Verdict: VerdictPass, Mechanism: m}
 	switch {
@@ -167,15 +166,16 @@ func (t *Target) cut() {
 // GPU returns the capability row of the GPU. It must not be modified.
 func (t *Target) GPU() *sharing.GPU { return t.gpu }
 
-// Model returns the GPU's MIG model, nil where the catalogue has none.
+// Model returns the GPU's MIG model, nil if the catalogue has none.
 func (t *Target) Model() *mig.Model { return t.model }
 
-// Isolation returns a mechanism's isolation of an axis here.
+// Isolation returns a mechanism's isolation on an axis here.
 func (t *Target) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Property {
 	return &t.isolation[m][a]
 }
 
-// Slices returns the MIG profiles of a part of the GPU, most per GPU first. The result is read-only.
+// Slices returns the MIG profiles smaller than the GPU, those with most instances per GPU first. The result is
+// read-only.
 func (t *Target) Slices() []MIGSlice { return t.slices }
 
 // slowdown is the factor by which the workload is slower on the slice than on the whole
@@ -202,7 +202,7 @@ func (t *Target) gpuName() string {
 	return t.gpu.Name
 }
 
-// Shares are the parts of the whole GPU's SMs and memory bandwidth that an instance of the profile has.
+// Shares returns the parts of the whole GPU's SMs and memory bandwidth of an instance of the profile, 0 to 1.
 func (s *MIGSlice) Shares() (sms, bandwidth float64) {
 	m := s.Profile.Model()
 	return 1 / s.SlowdownBound, float64(s.Profile.PlacementUnits) / float64(max(1, m.Units))

@@ -17,8 +17,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Short returns in a few words, without numbers, why nodes refuse a request, so that those with one reason count as
-// one; empty for a code that no node has.
+// Short returns, in a few words without numbers, why nodes refuse a request, to group nodes by reason; empty for a code
+// that does not concern nodes.
 func (c Code) Short() string {
 	if c >= codes.Count {
 		return ""

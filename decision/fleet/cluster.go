@@ -10,22 +10,21 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Cluster is the state of a cluster: its GPU nodes with their tenants, and the bounds of a change of that.
+// Cluster is the state of a cluster: its GPU nodes with their tenants, and the limits of changes.
 type Cluster struct {
-	// Nodes are the GPU nodes, how each hands out its GPUs, and the replicas that have them. [Fleet.Layout] completes
-	// them.
+	// Nodes are the GPU nodes with the delivery and the replicas of their GPUs. [Fleet.Layout] completes them.
 	Nodes []layout.Node `yaml:"nodes,required"`
-	// Objects lists the Kubernetes objects of nodes, as far as they are known.
+	// Objects lists the known Kubernetes objects of nodes.
 	Objects     []NodeObject `yaml:"node_objects"`
 	Autoscalers []Autoscaler `yaml:"autoscalers"`
 	Budgets     []Budget     `yaml:"budgets"`
 	Quotas      []Quota      `yaml:"quotas"`
-	// PluginConfigs is the ConfigMap (namespace/name) from which nodes choose a configuration of the device plugin;
-	// empty where there is none yet.
+	// PluginConfigs is the ConfigMap (namespace/name) from which nodes choose a configuration of the device plugin; empty
+	// if there is none yet.
 	PluginConfigs string `yaml:"plugin_configs"`
 }
 
-// Object returns the Kubernetes data of a node; the zero one where nothing was read.
+// Object returns the Kubernetes data of a node; the zero NodeObject if none was read.
 func (c *Cluster) Object(node string) NodeObject {
 	if i := slices.IndexFunc(c.Objects, func(o NodeObject) bool { return o.Name == node }); i >= 0 {
 		return c.Objects[i]
@@ -33,7 +32,7 @@ func (c *Cluster) Object(node string) NodeObject {
 	return NodeObject{Name: node}
 }
 
-// Autoscaler bounds the replicas of a workload; it sets their number.
+// Autoscaler bounds the number of a workload's replicas, which it sets.
 type Autoscaler struct {
 	Workload string `yaml:"workload,required"`
 	Min      int    `yaml:"min"`
@@ -44,31 +43,31 @@ type Autoscaler struct {
 type Budget struct {
 	Name     string `yaml:"name,required"`
 	Workload string `yaml:"workload,required"`
-	Allowed  int    `yaml:"allowed,required"` // replicas that may be missing at once
+	Allowed  int    `yaml:"allowed,required"` // replicas that may be down at once
 }
 
-// Quota limits the further requests of a namespace for a resource.
+// Quota limits further requests for a resource in a namespace.
 type Quota struct {
 	Namespace string `yaml:"namespace,required"`
 	Resource  string `yaml:"resource,required"` // nvidia.com/gpu
 	Free      int    `yaml:"free,required"`
 }
 
-// Scheduling holds the node requirements of a workload's own pods, as Kubernetes has them.
+// Scheduling holds the node requirements of a workload's pods, in Kubernetes' terms.
 type Scheduling struct {
 	NodeSelector map[string]string `yaml:"node_selector"`
-	// NodeAffinity has the required terms, of which one must hold; Preferred has those that are only preferred.
+	// NodeAffinity has the required terms, at least one of which must match; Preferred has the preferred terms.
 	NodeAffinity []NodeTerm      `yaml:"node_affinity"`
 	Preferred    []PreferredTerm `yaml:"preferred_node_affinity"`
 	Tolerations  []Toleration    `yaml:"tolerations"`
-	// CPUMilli and Memory are a pod's requests to its node, all containers together.
+	// CPUMilli and Memory are a pod's requests, all containers together.
 	CPUMilli int           `yaml:"cpu_milli"`
 	Memory   sharing.Bytes `yaml:"memory"`
-	// Resources are its other requests but GPUs, such as ephemeral-storage in bytes.
+	// Resources are its other requests except GPUs, such as ephemeral-storage in bytes.
 	Resources map[string]int64 `yaml:"resources"`
 }
 
-// NodeTerm holds where all of its requirements do.
+// NodeTerm matches a node that meets all of its requirements.
 type NodeTerm struct {
 	Labels []NodeRequirement `yaml:"labels"`
 }
@@ -79,14 +78,14 @@ type PreferredTerm struct {
 	Labels []NodeRequirement `yaml:"labels"`
 }
 
-// NodeRequirement asks something of a node's label: In, NotIn, Exists, DoesNotExist, Gt or Lt.
+// NodeRequirement is a requirement on a node's label: In, NotIn, Exists, DoesNotExist, Gt or Lt.
 type NodeRequirement struct {
 	Key      string   `yaml:"key,required"`
 	Operator string   `yaml:"operator,required"`
 	Values   []string `yaml:"values"`
 }
 
-// Toleration lets pods onto nodes with taints.
+// Toleration allows pods on nodes with matching taints.
 type Toleration struct {
 	Key      string `yaml:"key"`      // empty with Exists: every taint
 	Operator string `yaml:"operator"` // Equal, the default, or Exists
@@ -94,7 +93,7 @@ type Toleration struct {
 	Effect   string `yaml:"effect"` // empty: every effect
 }
 
-// Taint keeps pods off a node that do not tolerate it.
+// Taint keeps pods that do not tolerate it off a node.
 type Taint struct {
 	Key    string `yaml:"key,required"`
 	Value  string `yaml:"value"`
@@ -104,17 +103,17 @@ type Taint struct {
 // NodeObject is a node as Kubernetes sees it.
 type NodeObject struct {
 	Name   string            `yaml:"name,required"`
-	Labels map[string]string `yaml:"labels"` // those that something depends on
+	Labels map[string]string `yaml:"labels"` // those that placement depends on
 	Taints []Taint           `yaml:"taints"`
-	// Resources are allocatable, without the requests of pods that hold no GPU: those of [Scheduling.Resources].
+	// Resources are the allocatable resources less the requests of pods without GPUs, as in [Scheduling.Resources].
 	Resources map[string]int64 `yaml:"resources"`
-	// Others are pods there that hold no GPU, some of them by name, and go elsewhere when the node is drained. Keeps says
-	// why it must not be drained.
+	// Others are pods without GPUs on the node, some by name, which move when the node is drained. Keeps is the reason why
+	// it must not be drained; empty if it may.
 	Others []string `yaml:"other_pods"`
 	Keeps  string   `yaml:"keeps"`
 }
 
-// Allows reports whether pods may be on a node by its labels and taints. A node of which nothing is known has none.
+// Allows reports whether a node's labels and taints allow the pods. An unknown node has neither.
 func (s *Scheduling) Allows(o NodeObject) bool {
 	if s == nil {
 		s = &Scheduling{}

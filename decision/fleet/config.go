@@ -19,9 +19,9 @@ import (
 )
 
 // ParseModelConfig reads a model from Hugging Face's config.json: layers, heads, experts, windows, states and
-// quantization; the parameters and bytes are counted module by module, fields that are left out as the class of the
-// model type has them. Notes name parts that were not understood. The error names every field that is missing or
-// cannot be used. A model of a fleet file is read so where it names a config; see [ParseFleet].
+// quantization; the parameters and bytes are counted module by module, and missing fields have the defaults of the
+// model type. Notes name parts that were not understood. The error names every required field that is missing or
+// invalid. A model of a fleet file that names a config is read so; see [ParseFleet].
 func ParseModelConfig(data []byte) (LanguageModel, error) { return readModel(data, "") }
 
 // readModel reads a model's config; the precision of its weights may be stated otherwise.
@@ -251,8 +251,7 @@ func (f *Fleet) readConfigs(readFile func(name string) ([]byte, error)) error {
 	return l.Err()
 }
 
-// ConfigNotes names the parts of the config of the workload's model that were not understood, or count otherwise than
-// expected, with the file.
+// ConfigNotes returns LanguageModel.Notes of the workload's model, with the name of its config.
 func (w *Workload) ConfigNotes() (notes []string) {
 	if w.Adapters != nil && w.adaptersOnGPU() < w.Adapters.Count {
 		notes = append(notes, fmt.Sprintf("%s: memory is counted for %d of its %d adapters on the GPU at once (max_loras), "+

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet holds a user's statements: pools of GPUs, the workloads that want them, the cluster as it runs today,
-// and the arithmetic that follows from a statement by itself, such as the memory of a model. [ParseFleet] reads it from
-// strict YAML; package decision decides it.
-// It is stable: its API changes incompatibly only with a new major version.
+// Package fleet holds a user's input: pools of GPUs, workloads, the present state of the cluster, and the arithmetic on
+// single statements, such as the memory of a model. [ParseFleet] reads a fleet from strict YAML; package decision
+// decides it. It is stable: its API changes incompatibly only with a new major version.
 package fleet
 
 import (
@@ -17,17 +16,17 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// Fleet is the input: GPU pools and the workloads that want them.
+// Fleet is the input: GPU pools and workloads.
 type Fleet struct {
 	Version   string     `yaml:"version,required"` // "v1"
 	Pools     []Pool     `yaml:"pools,required"`
 	Workloads []Workload `yaml:"workloads,required"`
 	Trust     Trust      `yaml:"trust"` // all = workloads without a tenant trust one another
-	// Today is the cluster as it runs, for package migrate; nil where a fleet is planned from nothing.
+	// Today is the present state of the cluster, for package migrate; nil for a fleet planned from scratch.
 	Today *Cluster `yaml:"today"`
 }
 
-// Pool is a number of GPUs of one model.
+// Pool is a set of GPUs of one model.
 type Pool struct {
 	Name  string `yaml:"name,required"`
 	GPU   string `yaml:"gpu,required"`   // product name, alias or PCI id; see sharing.LookupGPU; or a description, mapped
@@ -37,18 +36,17 @@ type Pool struct {
 	// a GPU for an hour. Without either the decision has no cost.
 	PricePerGPUHour  sharing.Optional[cost.Money] `yaml:"price_per_gpu_hour"`
 	NodePricePerHour sharing.Optional[cost.Money] `yaml:"node_price_per_hour"`
-	GPUsPerNode      sharing.Optional[int]        `yaml:"gpus_per_node"` // not known: GPUs are counted, and not nodes
+	GPUsPerNode      sharing.Optional[int]        `yaml:"gpus_per_node"` // missing: GPUs are counted instead of nodes
 	Owned            sharing.Optional[bool]       `yaml:"owned"`         // false = could be bought; default true
 	Reserved         *Pricing                     `yaml:"reserved"`      // GPUs that are paid for, used or not
-	Spot             *Pricing                     `yaml:"spot"`          // may be taken away; for spot: true
+	Spot             *Pricing                     `yaml:"spot"`          // interruptible; for workloads with spot: true
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
-	// Layouts are the MIG layouts that are there now, one text a GPU
-	// ("3g.40gb@0,1g.10gb@4!busy"), for the traps in changing them.
+	// Layouts are the present MIG layouts, one text per GPU ("3g.40gb@0,1g.10gb@4!busy"), for the traps of changing them.
 	Layouts []string `yaml:"layouts"`
 
-	// What the rest is for: gates and the detectors of traps.
-	Mechanisms       []sharing.Mechanism    `yaml:"mechanisms"` // those that may be used here; empty = all
+	// The remaining fields are used by the filter and for the detection of traps.
+	Mechanisms       []sharing.Mechanism    `yaml:"mechanisms"` // allowed here; empty = all
 	Delivery         sharing.Delivery       `yaml:"delivery"`   // DeliveryBare = not stated: the device plugin
 	Standalone       bool                   // delivery none in a file: a machine without an orchestrator
 	VGPU             bool                   `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
@@ -108,62 +106,62 @@ func (g *gpuText) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 
 var levelNames = enum.Of[timeslice.Level](sharing.ErrUnknownName, "time slice", "default", "short", "medium", "long")
 
-// TimesliceName is the pool's time slice as its file writes it.
+// TimesliceName returns the pool's time slice as written in files.
 func (p *Pool) TimesliceName() string { return levelNames.String(p.Timeslice) }
 
-// CPUNodes are CPU nodes that an accounting adds to the GPU nodes.
+// CPUNodes are CPU nodes that are charged in addition to the GPU nodes.
 type CPUNodes struct {
 	Dedicated    int        `yaml:"dedicated"` // counted on the dedicated side
 	Shared       int        `yaml:"shared"`    // counted on the shared side
 	PricePerHour cost.Money `yaml:"price_per_hour,required"`
 }
 
-// Workload states a number of equal replicas and their needs.
+// Workload describes equal replicas and their needs.
 type Workload struct {
 	Name     string   `yaml:"name,required"` // or namespace/name
 	Kind     Kind     `yaml:"kind,required"`
 	Replicas Replicas `yaml:"replicas"`     // default 1
 	GPUs     int      `yaml:"gpus,nonzero"` // per replica (tensor parallel); default 1
 
-	// Memory is the total per GPU; or Model gives it. With neither it is not known,
-	// and the workload gets whole GPUs, provisionally.
+	// Memory is the total per GPU; without it, it is computed from Model. With neither it is unknown, and the workload
+	// gets whole GPUs, provisionally.
 	Memory sharing.Optional[sharing.Bytes] `yaml:"memory"`
 	Model  *LanguageModel                  `yaml:"model"`
 
-	GPUBusy  sharing.Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
-	PeakBusy sharing.Optional[float64] `yaml:"peak_busy"` // the same at its peak, which others do not share
-	// PeaksTogether is set where the replicas peak at one time, as a class that begins an exercise does.
+	GPUBusy  sharing.Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica uses, 0 to 1
+	PeakBusy sharing.Optional[float64] `yaml:"peak_busy"` // the same at its peak, when others do not peak
+	// PeaksTogether is set if the replicas peak at the same time, such as the notebooks of a class.
 	PeaksTogether bool      `yaml:"peaks_together"`
 	Load          *Traffic  `yaml:"load"`    // its traffic
-	Service       *Service  `yaml:"service"` // of a server that speaks no tokens
+	Service       *Service  `yaml:"service"` // of a server without tokens
 	Adapters      *Adapters `yaml:"adapters"`
 	Video         *Video    `yaml:"video"` // its use of the video engines
-	Spot          bool      `yaml:"spot"`  // may run on GPUs that can be taken away
-	// Priority decides the order of places where GPUs run short, 0 to 9, the highest first: any number of replicas of a
-	// higher one comes before one of a lower. Absent: 6 for online inference, 2 for notebooks, 4 for the rest.
+	Spot          bool      `yaml:"spot"`  // may run on interruptible GPUs
+	// Priority, 0 to 9, decides which replicas get a place if GPUs run short: all replicas of a higher priority come
+	// before those of a lower one. Absent: 6 for online inference, 2 for notebooks, 4 for the rest.
 	Priority sharing.Optional[int] `yaml:"priority"`
 	Evidence Evidence              `yaml:"evidence"` // the source of gpu_busy
 
 	Framework *Framework  `yaml:"framework"`
-	Job       *Job        `yaml:"job"`  // of work that must end in time
-	SLO       profile.SLO `yaml:"slo"`  // of tokens where requests are served, end to end of all but training
-	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured in isolation on a whole GPU
-	// SoloOn and BusyOn name the GPUs that Solo and GPUBusy were measured on: "on" next to the figures in a file, where
-	// gpu_busy then has a mean, and may have a peak. On other GPUs the figures are transferred. Empty: the GPU it runs
-	// on, in a fleet of one kind of GPU, pinned, or today; else it is not known.
+	Job       *Job        `yaml:"job"`  // of finite work with a deadline
+	SLO       profile.SLO `yaml:"slo"`  // token latencies for model servers, end-to-end latency for all but training
+	Solo      profile.SLO `yaml:"solo"` // the same percentiles, measured in isolation on a whole GPU
+	// SoloOn and BusyOn name the GPUs on which Solo and GPUBusy were measured: the key "on" of a mapping in files, where
+	// gpu_busy then has a mean, and may have a peak. On other GPUs the figures are transferred. Empty: the GPU of the
+	// fleet if it has only one kind, of the pinned pool, or of today; else unknown.
 	SoloOn, BusyOn string
 
-	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
-	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must state it
+	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; empty: see Fleet.Trust
+	Trust     []string  `yaml:"trust"`  // other tenants that may share with it; both sides must state it
 	Isolation Isolation `yaml:"isolation"`
 	Pool      string    `yaml:"pool"` // pin
 
 	Today   *Today                `yaml:"today"`   // how it runs now
-	Profile *profile.ProfileRef   `yaml:"profile"` // the measured workload that it is; see Options.Profiles
+	Profile *profile.ProfileRef   `yaml:"profile"` // its measured profile; see decision.Options.Profiles
 	Request *Asked                `yaml:"request"` // its team's request, or its present GPUs
-	Env     map[string]string     `yaml:"env"`     // environment that its containers set
+	Env     map[string]string     `yaml:"env"`     // environment variables of its containers
 	UID     sharing.Optional[int] `yaml:"uid"`     // user id its processes run under
-	// Scheduling holds its pods' requirements on their nodes, which plans of a running cluster respect.
+	// Scheduling holds its pods' requirements on nodes, for plans of a running cluster.
 	Scheduling *Scheduling `yaml:"scheduling"`
 }
 
@@ -207,39 +205,41 @@ func (b *busyOn) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	d.Value(path, n, (*plain)(b))
 }
 
-// LanguageModel gives the memory of a model server from the model: from its parameters and their precision, or from
-// Config, where stated figures come first.
+// LanguageModel describes the model of a model server, to compute its memory: by parameters and their precision, or by
+// Config; stated figures take precedence.
 type LanguageModel struct {
-	// Draft counts the parameters of a model that drafts tokens ahead, of the same precision, in the same memory.
+	// Draft counts the parameters of a draft model for speculative decoding, of the same precision, in the same memory.
 	Draft      int64     `yaml:"draft_parameters,nonzero"`
 	Config     string    `yaml:"config,nonzero"` // path of the model's config.json, from the fleet's file
 	Parameters int64     `yaml:"parameters"`     // 8e9; this and Weights, or Config
 	Weights    Precision `yaml:"weights"`
-	// Active counts the parameters that one token uses, of a mixture of experts; 0 = all.
+	// Active counts the parameters that one token uses in a mixture of experts; 0 = all.
 	Active  int64                           `yaml:"active_parameters,nonzero"`
-	KVCache sharing.Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior
+	KVCache sharing.Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = computed from load and shape, or a prior
 	// Layers, KVHeads and HeadDim are the shape of the attention.
 	Layers  sharing.Optional[int] `yaml:"layers"`
 	KVHeads sharing.Optional[int] `yaml:"kv_heads"`
 	HeadDim sharing.Optional[int] `yaml:"head_dim"`
 	KVDtype Precision             `yaml:"kv_dtype"` // default: 16 bits
 
-	// Further results of [ParseModelConfig]: the parameters that keep 16 bits regardless of Weights, and of these the rows
-	// of embeddings that a token does not read; the bytes of all weights and of those that a token reads, by their
-	// formats, 0 = by Weights; the bytes of the encoders of images, which Size includes; and the cache of a sequence.
+	// Further results of [ParseModelConfig]: Unquantized parameters keep 16 bits regardless of Weights, Embedding are
+	// those of them in rows of embeddings that a token does not read; Size and ActiveSize are the bytes of all weights and
+	// of those that a token reads, 0 = by Weights; Towers are the bytes of image encoders, included in Size; Cache is the
+	// cache of a sequence.
 	Unquantized, Embedding   int64
 	Size, ActiveSize, Towers sharing.Bytes
 	Cache                    KVShape
-	Notes                    []string // parts of the config that were not understood, or count otherwise than expected
+	Notes                    []string // parts of the config that were not understood, or have an unexpected effect
 }
 
-// KVShape is the cache of one sequence, counted layer by layer; zero = by layers, KV heads and head dimension.
+// KVShape is the cache of one sequence, counted layer by layer; zero = computed from layers, KV heads and head
+// dimension.
 type KVShape struct {
 	Elements       int64 // of a token, in the layers that keep the whole context
 	WindowElements int64 // of a token, in those that keep the last Window tokens
 	Window         int
-	Extra          int64 // further bytes of a token, whatever the type of the others: an indexer's keys
-	State          int64 // bytes of a sequence, whatever its length: linear attention, Mamba, convolutions
+	Extra          int64 // further bytes of a token, regardless of the cache's type: an indexer's keys
+	State          int64 // bytes of a sequence, regardless of its length: linear attention, Mamba, convolutions
 }
 
 // decode reads a model, which needs its parameters and weights where it names no config.
@@ -272,8 +272,8 @@ type Framework struct {
 	MaxPrefill     int                       `yaml:"max_batch_prefill_tokens"` // of TGI
 }
 
-// Isolation holds the levels that a workload must have from its neighbours, by axis.
-// LevelUnknown, the zero value, demands nothing.
+// Isolation holds a workload's required isolation from its neighbours, by axis. LevelUnknown, the zero value, requires
+// nothing.
 type Isolation struct {
 	Memory  sharing.Level `yaml:"memory"`
 	Compute sharing.Level `yaml:"compute"`
@@ -281,36 +281,35 @@ type Isolation struct {
 	Jitter  sharing.Level `yaml:"jitter"`
 }
 
-// Level is the demand on one axis.
+// Level returns the required level on one axis.
 func (i Isolation) Level(a sharing.Axis) sharing.Level {
 	return [sharing.AxisCount]sharing.Level{sharing.AxisMemory: i.Memory, sharing.AxisCompute: i.Compute,
 		sharing.AxisFault: i.Fault, sharing.AxisJitter: i.Jitter}[a]
 }
 
-// Today states the mechanism that a workload runs under. A decision never weakens its isolation unless
-// MayWeaken allows it.
+// Today states a workload's present mechanism. A decision never weakens its isolation unless MayWeaken is set.
 type Today struct {
 	Mechanism sharing.Mechanism `yaml:"mechanism,required"`
 	Profile   string            `yaml:"profile"` // MIG profile
 	MayWeaken bool              `yaml:"may_weaken"`
-	Object    string            `yaml:"object"`    // the kind of object that makes its pods, such as StatefulSet
-	Container string            `yaml:"container"` // the one of its containers that has the GPUs
-	// Stays is the reason why it must stay in place whatever may be better.
+	Object    string            `yaml:"object"`    // the kind of object that creates its pods, such as StatefulSet
+	Container string            `yaml:"container"` // its container with the GPUs
+	// Stays is the reason why it must stay in place regardless of the gain; empty if it may move.
 	Stays string `yaml:"stays"`
 }
 
-// Asked records a team's request, or its present state: the traps in it are found even where the decision goes
-// elsewhere. What comes to a running cluster gets MIG instances of the profile that it asks for, and nothing else.
+// Asked records a team's request, or its present state: its traps are reported even if the decision differs. New
+// workloads of a running cluster get MIG instances of the requested profile, and nothing else.
 type Asked struct {
 	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
 	Profile      string            `yaml:"profile"`                  // MIG profile
 	Replicas     int               `yaml:"replicas_per_gpu,nonzero"` // shares that one GPU advertises
-	SharedGPUs   int               `yaml:"shared_gpus,nonzero"`      // shares that one replica asks for
+	SharedGPUs   int               `yaml:"shared_gpus,nonzero"`      // shares that one replica requests
 	MPSNamespace string            `yaml:"mps_namespace"`            // MPS v3 namespace
 	Cores        int               `yaml:"cores_percent"`            // HAMi gpucores
 }
 
-// Price returns the cost of a GPU of the pool for an hour, on demand, and whether it is stated.
+// Price returns the on-demand price of a GPU of the pool per hour, and whether it is stated.
 func (p *Pool) Price() (cost.Money, bool) {
 	if price, stated := p.PricePerGPUHour.Get(); stated {
 		return price, true

@@ -8,7 +8,7 @@ import (
 )
 
 // Kind is the class of a workload: distributed-training, training, online-inference, offline-inference, batch,
-// notebook, ci or hpc. An empty one is refused.
+// notebook, ci or hpc. It must not be empty.
 type Kind string
 
 var kinds = []Kind{"distributed-training", "training", "online-inference", "offline-inference", "batch", "notebook",
@@ -19,10 +19,10 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return enum.ParseText(k, sharing.ErrUnknownName, "kind", kinds, text)
 }
 
-// Priorities is the number of different priorities.
+// Priorities is the number of priorities, 0 to 9.
 const Priorities = 10
 
-// Serves reports whether workloads of the kind serve requests, so that objectives can limit latencies.
+// Serves reports whether workloads of the kind serve requests, so that latency objectives apply.
 func (k Kind) Serves() bool { return k == "online-inference" || k == "offline-inference" }
 
 // Evidence is the source of a workload's figures: measured (SM activity or step timing on the GPU), estimated, vendor
@@ -32,7 +32,7 @@ type Evidence string
 
 var evidences = []Evidence{"measured", "estimated", "vendor", "synthetic", "nvml-utilization", "equal-concurrency"}
 
-// UnmarshalText reads the text of a kind of evidence.
+// UnmarshalText reads one of these texts.
 func (e *Evidence) UnmarshalText(text []byte) error {
 	return enum.ParseText(e, sharing.ErrUnknownName, "evidence", evidences, text)
 }

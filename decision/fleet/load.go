@@ -18,22 +18,22 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Traffic is the load of a whole workload, all replicas together, with the mean lengths of a request.
+// Traffic is the load of a workload, all replicas together, with a request's mean lengths.
 type Traffic struct {
 	RequestsPerS float64               `yaml:"requests_per_s,required"`
 	InputTokens  sharing.Optional[int] `yaml:"input_tokens"`
 	OutputTokens sharing.Optional[int] `yaml:"output_tokens"`
-	// The 99th percentiles of a request's lengths, both or neither. Where they are not stated, lengths may spread as far
-	// as in public traces, which takes more room for latency objectives.
+	// The 99th percentiles of a request's lengths, both or neither. Without them lengths are assumed to spread as in
+	// public traces, which needs more room for latency objectives.
 	InputTokensP99  sharing.Optional[int] `yaml:"input_tokens_p99"`
 	OutputTokensP99 sharing.Optional[int] `yaml:"output_tokens_p99"`
-	ContextTokens   int                   `yaml:"context_tokens,nonzero"` // longest of a request; 0 = input and output
-	// ByHour are 24 multiples of RequestsPerS, from midnight; none = even.
-	// The busiest hour decides about latency and memory.
+	ContextTokens   int                   `yaml:"context_tokens,nonzero"` // a request's longest; 0 = input plus output
+	// ByHour are 24 multiples of RequestsPerS, from midnight; empty = even. The busiest hour determines latency and
+	// memory.
 	ByHour []float64 `yaml:"by_hour"`
 }
 
-// PeakPerS is the rate of requests in the busiest hour.
+// PeakPerS returns the rate of requests a second in the busiest hour.
 func (l *Traffic) PeakPerS() float64 {
 	if len(l.ByHour) == 0 {
 		return l.RequestsPerS
@@ -48,8 +48,8 @@ func (l *Traffic) lengths() [2][2]sharing.Optional[int] {
 
 var z99 = stats.NormalQuantile(0.99)
 
-// LengthSigma is the standard deviation of the logarithm of a request's lengths by their means and 99th percentiles, as
-// of a log-normal distribution: the greater of that of prompts and of answers. It is 0 where these are not stated.
+// LengthSigma returns the standard deviation of the logarithm of a request's lengths, from their means and 99th
+// percentiles as log-normal: the larger of prompts' and answers'. It is 0 if these are not stated.
 func (l *Traffic) LengthSigma() (sigma float64) {
 	for _, v := range l.lengths() {
 		if v[0].IsZero() || v[1].IsZero() {
@@ -61,11 +61,11 @@ func (l *Traffic) LengthSigma() (sigma float64) {
 	return sigma
 }
 
-// Replicas is the number of equal replicas of a workload: Max of them at its busiest, never fewer than Min where it
-// scales (0 = it does not). In a file it is a number, {min, max}, or auto. The zero value is one replica.
+// Replicas is the number of equal replicas of a workload: Max at its peak, never fewer than Min if it scales (0 = it
+// does not). In a file it is a number, {min, max}, or auto. The zero value is one replica.
 type Replicas struct {
 	Min, Max int
-	Auto     bool // the decision chooses Max by the workload's load
+	Auto     bool // the decision chooses Max for the workload's load
 }
 
 // decode reads a number, a mapping of min and max, or auto.
@@ -92,7 +92,7 @@ func (r *Replicas) decode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 type Adapters struct {
 	Count    int `yaml:"count,required"`
 	Rank     int `yaml:"rank,required"`
-	MaxLoras int `yaml:"max_loras,nonzero"` // on the GPU at once, the others in host memory; 0 = the engine's default
+	MaxLoras int `yaml:"max_loras,nonzero"` // on the GPU at once; 0 = the engine's default
 }
 
 // Video states one replica's use of a GPU's video engines: mean shares of all of them, 0 to 1.
@@ -101,23 +101,23 @@ type Video struct {
 	NVENCBusy sharing.Optional[float64] `yaml:"nvenc_busy"`
 }
 
-// Job states by when a replica of work that ends must be finished: "train overnight" is a deadline of 12h. Places where
-// it would take longer, next to its neighbours there, are refused.
+// Job states the deadline of a replica of finite work: 12h for "train overnight". Places where it would take longer
+// next to its neighbours are refused.
 type Job struct {
-	// Duration is the time that a replica takes from its start to its end, isolated on as many whole GPUs as it has.
+	// Duration is the run time of a replica from start to end, isolated on its number of whole GPUs.
 	Duration profile.Duration `yaml:"duration,required"`
-	On       string           `yaml:"on"`                // GPU that Duration was measured on; empty: as of Workload.SoloOn
-	Deadline profile.Duration `yaml:"deadline,required"` // the longest that it may take from its start
+	On       string           `yaml:"on"`                // GPU of the measurement; empty: as for Workload.SoloOn
+	Deadline profile.Duration `yaml:"deadline,required"` // the longest allowed run time
 }
 
 // Service states the work of a request to a server without tokens: embedding, reranking, speech, vision. A
 // request is work on the host and work on the GPU; objectives limit its latency, e2e_p99.
 type Service struct {
-	Task     Task                               `yaml:"task"`      // with model, it replaces times that were not measured
+	Task     Task                               `yaml:"task"`      // with model, a prior for missing times
 	GPUTime  sharing.Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request on a whole GPU, its part of a batch
 	HostTime sharing.Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
-	GPU      string                             `yaml:"gpu"`       // where gpu_time was measured; none: on each pool's own
-	Batch    *Batch                             `yaml:"batch"`     // none: one request after another
+	GPU      string                             `yaml:"gpu"`       // where gpu_time was measured; empty: each pool's
+	Batch    *Batch                             `yaml:"batch"`     // nil: one request after another
 }
 
 // Batch configures the batching of a service's requests for one pass of the GPU.
@@ -137,17 +137,17 @@ func (t *Task) UnmarshalText(text []byte) error {
 	return enum.ParseText(t, sharing.ErrUnknownName, "task", tasks, text)
 }
 
-// Pricing prices those of a pool's GPUs that are not bought on demand.
+// Pricing is the price of a pool's GPUs that are reserved or spot.
 type Pricing struct {
 	Count           int        `yaml:"count,nonzero"` // 0 = any number
 	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`
 }
 
-// Trust is the trust among workloads that name no tenant: "all" makes them one tenant's. Empty: different workloads
-// are strangers.
+// Trust is the trust among workloads without a tenant: "all" makes them trust one another. Empty: different workloads
+// do not trust each other.
 type Trust string
 
-// UnmarshalText reads the text of a trust.
+// UnmarshalText reads "all".
 func (t *Trust) UnmarshalText(text []byte) error {
 	return enum.ParseText(t, sharing.ErrUnknownName, "trust", []Trust{"all"}, text)
 }

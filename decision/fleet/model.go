@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// MemoryNeed computes the memory of one replica on each of its GPUs: the stated amount, or weights divided
-// by its GPUs, KV cache and the contexts of its processes. With neither memory nor model stated it is unknown.
+// MemoryNeed computes the memory of one replica on each of its GPUs: the stated amount, or weights divided by its GPUs,
+// KV cache and the contexts of its processes. Without memory and model it is unknown.
 func (w *Workload) MemoryNeed() filter.MemoryNeed {
 	if total, stated := w.Memory.Get(); stated {
 		return filter.MemoryNeed{Total: total}
@@ -45,10 +45,10 @@ func (w *Workload) ProcessCount() int {
 	return 1
 }
 
-// ReplicaCount is the number of replicas that are to have room: the most, at least 1.
+// ReplicaCount returns the number of replicas to place: the maximum, at least 1.
 func (w *Workload) ReplicaCount() int { return max(1, w.Replicas.Max) }
 
-// GPUCount is the number of GPUs of one replica, at least 1.
+// GPUCount returns the number of GPUs of one replica, at least 1.
 func (w *Workload) GPUCount() int { return max(1, w.GPUs) }
 
 // Decodes reports whether a workload serves a language model.
@@ -57,11 +57,11 @@ func (w *Workload) Decodes() bool {
 }
 
 // KVPerToken returns the KV cache of one token of context, and whether the model's shape is stated: two vectors (key
-// and value) of KVHeads x HeadDim elements in each layer, or the count by its config as long as no window is full.
+// and value) of KVHeads x HeadDim elements in each layer, or as counted by its config while no window is full.
 func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) { return m.KVAt(0) }
 
-// KVAt returns the mean cache memory of each token of a context of so many tokens: as KVPerToken, less where layers
-// keep a window of the context only, and with its part of the states.
+// KVAt returns the mean cache memory per token of a context of that many tokens: as KVPerToken, but less for layers
+// that keep only a window of the context, and with its part of the states.
 func (m *LanguageModel) KVAt(context float64) (sharing.Bytes, bool) {
 	half := halfBytes[cmp.Or(m.KVDtype, precisionFP16)]
 	if s := m.Cache; s != (KVShape{}) {
@@ -92,9 +92,9 @@ func (m *LanguageModel) kvPerToken() (perToken sharing.Bytes, known bool) {
 	return perToken, known
 }
 
-// PriorKVPerToken is the KV cache per token of a model without a stated shape: 128 KiB for 8B and 320
-// KiB for 70B, as Llama 3's configurations give them in FP16, and between and beyond them on the line through both
-// on logarithmic scales. Models without grouped queries need several times as much.
+// PriorKVPerToken is the KV cache per token of a model without a stated shape: 128 KiB for 8B and 320 KiB for 70B, by
+// Llama 3's configurations in FP16, and for other sizes on the line through both in logarithmic scales. Models without
+// grouped-query attention need several times as much.
 func PriorKVPerToken(parameters int64) sharing.Bytes {
 	const b8, b70 = 131072.0, 327680.0
 	slope := math.Log(b70/b8) / math.Log(70.6/8.03)
@@ -171,8 +171,8 @@ func (w *Workload) adapterMemory() sharing.Bytes {
 // of the 1B of decision/predict/testdata are 13% of its server's memory.
 const leastOfMemory = 0.1
 
-// Reads are the bytes that a token reads at least, on all GPUs together, and with every sequence and the whole KV
-// cache at most, and the layers; 0 where neither model nor memory is stated.
+// Reads returns the bytes that a decode step reads on all GPUs together, for one sequence and with the full KV cache,
+// and the number of layers; 0 without model and memory.
 func (w *Workload) Reads() (least, most, layers float64) {
 	n := float64(w.GPUCount())
 	if w.Model == nil {
@@ -193,8 +193,8 @@ func (w *Workload) Reads() (least, most, layers float64) {
 	return m.ActiveBytes(), m.WeightBytes(m.Parameters) + cache, m.Depth()
 }
 
-// WeightBytes returns the bytes that so many of a model's parameters take, all or those of a token; 0 where their
-// precision is not known.
+// WeightBytes returns the bytes of that many parameters of the model, all of them or those that a token uses; 0 if
+// their precision is not known.
 func (m *LanguageModel) WeightBytes(parameters int64) float64 {
 	return float64(m.halfWeights(parameters)) / 2
 }
@@ -213,7 +213,7 @@ func (m *LanguageModel) halfWeights(parameters int64) int64 {
 	return parameters*half + min(kept, parameters)*max(0, halfBytes[precisionFP16]-half) + towers
 }
 
-// ActiveBytes returns the bytes of weights that one token reads; 0 where their precision is not known.
+// ActiveBytes returns the bytes of weights that one token reads; 0 if their precision is not known.
 func (m *LanguageModel) ActiveBytes() float64 {
 	if m.Size > 0 {
 		return float64(m.ActiveSize)
@@ -225,7 +225,7 @@ func (m *LanguageModel) ActiveBytes() float64 {
 	return bytes
 }
 
-// Width is the bytes of a parameter by its precision; 0 where that is not known.
+// Width returns the bytes of a parameter by its precision; 0 if that is not known.
 func (m *LanguageModel) Width() float64 { return float64(halfBytes[m.Weights]) / 2 }
 
 // hardwareSince is the compute capability from which on GPUs multiply numbers of a precision: BF16 since Ampere, FP8
@@ -234,8 +234,8 @@ var hardwareSince = map[Precision]sharing.ComputeCapability{
 	precisionBF16: {Major: 8}, precisionFP8: {Major: 8, Minor: 9},
 	precisionFP4: {Major: 10}}
 
-// Converted reports whether weights of a precision are converted on their way, since a GPU has no arithmetic for
-// them; unknown where its compute capability is.
+// Converted answers whether the GPU must convert weights of this precision because it has no arithmetic for them;
+// unknown without its compute capability.
 func (p Precision) Converted(gpu *sharing.GPU) sharing.Answer {
 	since, newer := hardwareSince[p]
 	is, known := gpu.ComputeCapability.Get()
@@ -253,7 +253,7 @@ func (p Precision) Converted(gpu *sharing.GPU) sharing.Answer {
 // ActiveParameters counts the parameters that one token uses.
 func (m *LanguageModel) ActiveParameters() int64 { return cmp.Or(m.Active, m.Parameters) }
 
-// Depth is the model's layers, stated or a prior.
+// Depth returns the model's number of layers, stated or a prior.
 func (m *LanguageModel) Depth() float64 {
 	if n, stated := m.Layers.Get(); stated {
 		return float64(n)
@@ -268,7 +268,7 @@ func priorLayers(parameters int64) float64 {
 	return 32 * math.Pow(float64(parameters)/8.03e9, slope)
 }
 
-// Precedence is the workload's priority, stated or by its kind.
+// Precedence returns the workload's priority, stated or by its kind.
 func (w *Workload) Precedence() int {
 	byKind := 4
 	switch w.Kind {
@@ -296,8 +296,8 @@ func (w *Workload) adaptersOnGPU() int {
 	return min(w.Adapters.Count, cmp.Or(w.Adapters.MaxLoras, most))
 }
 
-// Trusts lists the tenants that a workload trusts, in the form of layout.Workload, given the fleet's trust among
-// workloads that name no tenant.
+// Trusts lists the tenants that a workload trusts, in the form of layout.Workload.Trusts, given the fleet's trust among
+// workloads without a tenant.
 func (w *Workload) Trusts(among Trust) []string {
 	if among == "all" && w.Tenant == "" {
 		return append(slices.Clip(w.Trust), "")

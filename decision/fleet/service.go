@@ -36,15 +36,15 @@ const (
 	carriedSigma   = 0.4 // of times that were stated of another GPU
 )
 
-// RequestTime is the time of a mean request of a service, isolated on a whole GPU, in seconds.
+// RequestTime is the time of a service's mean request, isolated on a whole GPU, in seconds.
 type RequestTime struct {
 	GPU, Host float64
 	Sigma     float64 // standard deviation of the logarithm
-	Assumed   string  // figures from a prior; "" = stated
+	Assumed   string  // names the figures from a prior; "" = all stated
 }
 
 // RequestTime returns the time of a request on a GPU: as stated, or by its task, the size of its model and the GPU's
-// bandwidth. It is not known where the service states neither.
+// bandwidth. known is false if the service states neither.
 func (w *Workload) RequestTime(gpu *sharing.GPU) (t RequestTime, known bool) {
 	s := w.Service
 	t.Sigma = statedSigma

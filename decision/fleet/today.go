@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Tenants are the fleet's workloads in the form of layouts, by name: their tenants, and their trust.
+// Tenants returns the fleet's workloads in the form of package layout, by name, with tenant and trust.
 func (f *Fleet) Tenants() map[string]*layout.Workload {
 	of := map[string]*layout.Workload{}
 	for i := range f.Workloads {
@@ -23,8 +23,8 @@ func (f *Fleet) Tenants() map[string]*layout.Workload {
 	return of
 }
 
-// Layout is the cluster as it runs, with the tenants that the fleet's workloads name. A node that names no delivery has
-// its pool's. What contradicts itself is among the problems and takes nobody more; see [layout.Observe].
+// Layout returns the present layout, with the fleet's workloads as tenants. A node without a delivery has its pool's.
+// Contradictory devices are reported as problems and take no further tenants; see [layout.Observe].
 func (f *Fleet) Layout() (*layout.Cluster, []layout.Problem) {
 	of, delivery := f.Tenants(), map[string]sharing.Delivery{}
 	for i := range f.Pools {

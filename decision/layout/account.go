@@ -19,8 +19,8 @@ func Sliced(m sharing.Mechanism) bool { return traits.Of(m).Sliced }
 // clients reports whether tenants of a mechanism are MPS clients.
 func clients(m sharing.Mechanism) bool { return traits.Of(m).Clients }
 
-// SlotsOf is the number of tenants that a device offers under a mode, and under MIG each of its instances: the
-// stated number, or else the mode's own, and no more than MPS takes clients.
+// SlotsOf returns the number of tenants of a device, or under MIG of each of its instances, under a mode: the stated
+// number or the mode's default, at most the limit of MPS clients.
 func (d *Device) SlotsOf(m sharing.Mechanism) int32 {
 	n := int32(cmp.Or(d.Slots, math.MaxInt16))
 	switch {

@@ -12,10 +12,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Assign puts a replica on devices of a node: one assignment for each device or instance, all of one key. It checks
-// the layout's own data (health, mode, slots, memory, compute, instances, CPU, the rules of the delivery), and neither
-// trust nor objectives: package placement does. The error is an ErrNodeGone, or an ErrConflict that names the
-// obstacle; c is unchanged as always.
+// Assign puts a replica on devices of a node: one assignment for each device or instance, all of one key. It checks the
+// layout's own data (health, mode, slots, memory, compute, instances, CPU, the rules of the delivery), but neither
+// trust nor objectives: package placement checks them. The error is an ErrNodeGone, or an ErrConflict that names the
+// obstacle. c does not change.
 func (c *Cluster) Assign(node string, assignments ...Assignment) (*Cluster, error) {
 	at := c.position(node)
 	if at < 0 {
@@ -54,7 +54,7 @@ func (c *Cluster) Assign(node string, assignments ...Assignment) (*Cluster, erro
 	return out, nil
 }
 
-// Release takes a replica off its node, and reports whether it was on one.
+// Release removes a replica, and reports whether it was there.
 func (c *Cluster) Release(key string) (*Cluster, bool) {
 	at := c.keyAt(key, "")
 	if at < 0 {
@@ -168,8 +168,8 @@ func (n *Node) refuses(a *Assignment) string {
 	return ""
 }
 
-// Room returns the starts at which a device has, or gets, an instance of a profile for one more tenant, as bits. It
-// does not allocate.
+// Room returns, as bits, the starts at which a device has, or can create, an instance of a profile for one more tenant.
+// It does not allocate.
 func (d *Device) Room(p *mig.Profile) (starts uint32) {
 	if d.fault != faultNone || d.model() != p.Model() {
 		return 0

@@ -9,9 +9,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Check returns everything about the node that cannot be, or that its delivery cannot carry, with path, remedy and
-// source. In addition to the problems of Observe it reports tenants that do not trust each other where the delivery may
-// put them on one device.
+// Check returns every contradiction of the node, and everything that its delivery cannot provide, with path, remedy and
+// source. In addition to the problems of Observe it reports tenants without mutual trust that the delivery may put on
+// one device.
 func (n *Node) Check() []Problem {
 	var l problems
 	n.check("", &l)

@@ -15,21 +15,20 @@ import (
 const chunkSize = 32
 
 // Cluster is a number of nodes with their assignments. It is immutable and safe for concurrent use: every change
-// returns another one that shares all but the node that changed. The zero Cluster has no nodes.
+// returns a new one that shares all nodes except the changed one. The zero Cluster has no nodes.
 //
-// Nodes have positions, which they keep as long as they are there; the position of a removed node is empty until
-// another node takes it.
+// Each node has a fixed position; that of a removed node is empty until another node takes it.
 type Cluster struct {
 	chunks      []*[chunkSize]*Node
 	len, nodes  int // positions, and those that are not empty
 	names, keys index
 }
 
-// Observe makes a cluster of nodes as they are found. Nothing is refused: contradictory state stays and is among the
-// problems, and a device with it takes no more tenants; of two nodes of one name the first is taken. The nodes
-// are copied; GPUs and workloads must not change any more.
+// Observe makes a cluster of observed nodes. It refuses none: contradictory state is kept and reported as a problem,
+// and its device takes no more tenants; of two nodes with one name the first is used. The nodes are copied; their GPUs
+// and workloads must not change afterwards.
 //
-// An assignment to UnknownDevice, or to a device that is not there, is put on the emptiest device that takes it and is
+// An assignment to UnknownDevice, or to a device that does not exist, goes to the emptiest device that takes it and is
 // marked as assumed.
 func Observe(nodes []Node) (*Cluster, []Problem) {
 	c := &Cluster{names: index{}.own(), keys: index{}.own()}
@@ -72,13 +71,13 @@ func (c *Cluster) keyAt(key, but string) int32 {
 	})
 }
 
-// Len is the number of positions, of which some may be empty.
+// Len returns the number of positions, including empty ones.
 func (c *Cluster) Len() int { return c.len }
 
-// Count is the number of nodes.
+// Count returns the number of nodes.
 func (c *Cluster) Count() int { return c.nodes }
 
-// At returns the node of a position; nil where it is empty or out of range.
+// At returns the node at a position; nil if it is empty or out of range.
 func (c *Cluster) At(position int) *Node {
 	if position < 0 || position >= c.len {
 		return nil
@@ -97,8 +96,8 @@ func (c *Cluster) Nodes() iter.Seq[*Node] {
 	}
 }
 
-// Changed visits the positions whose nodes are not those of another cluster, which is cheap where one was made of the
-// other; a cluster without positions has none of them.
+// Changed visits the positions with different nodes in c and from, and c's nodes there; this is cheap if one cluster
+// was derived from the other.
 func (c *Cluster) Changed(from *Cluster) iter.Seq2[int, *Node] {
 	return func(yield func(int, *Node) bool) {
 		for k, chunk := range c.chunks {
@@ -119,10 +118,10 @@ func (c *Cluster) position(name string) int {
 	return int(c.names.find(name, func(at int32) bool { n := c.At(int(at)); return n != nil && n.Name == name }))
 }
 
-// Node returns a node by name; nil where there is none.
+// Node returns a node by name; nil if there is none.
 func (c *Cluster) Node(name string) *Node { return c.At(c.position(name)) }
 
-// Find returns the node that a replica is assigned to; nil where it is on none.
+// Find returns the node of a replica; nil if it has none.
 func (c *Cluster) Find(key string) *Node { return c.At(int(c.keyAt(key, ""))) }
 
 // set returns a cluster with another node at a position, and other keys.
@@ -135,7 +134,7 @@ func (c *Cluster) set(at int, n *Node) *Cluster {
 	return &out
 }
 
-// WithNode returns the cluster with a node as it is found now: in place of the one of its name, or as a new one.
+// WithNode returns the cluster with a node as observed now, which replaces the node with its name or is added.
 func (c *Cluster) WithNode(node Node) (*Cluster, []Problem) {
 	var l problems
 	n := observe(&node, "node", &l)
@@ -167,7 +166,7 @@ func (c *Cluster) WithNode(node Node) (*Cluster, []Problem) {
 	return out, l
 }
 
-// WithoutNode returns the cluster without a node and its assignments; c itself where there is none of the name.
+// WithoutNode returns the cluster without a node and its assignments; c itself if there is no such node.
 func (c *Cluster) WithoutNode(name string) *Cluster {
 	at := c.position(name)
 	if at < 0 {
@@ -206,7 +205,7 @@ func observe(in *Node, path string, l *problems) *Node {
 	return &n
 }
 
-// Equal reports whether two clusters are written the same way. With it go-cmp compares values with a cluster in them.
+// Equal reports whether two clusters have the same JSON. go-cmp uses it for values that contain a cluster.
 func (c *Cluster) Equal(o *Cluster) bool {
 	if c == nil || o == nil {
 		return c == o

@@ -10,35 +10,34 @@ import (
 	"github.com/cotenant/cotenant/cost"
 )
 
-// Price holds the prices of a pool's nodes an hour.
+// Price holds the hourly prices of a pool's nodes.
 type Price struct {
-	// PerNode is that of a node on demand; where it is zero a node costs PerGPU for each of its devices.
+	// PerNode is the price of a node on demand; if zero, a node costs PerGPU for each of its devices.
 	PerNode, PerGPU cost.Money
-	SpotPerGPU      cost.Money // of a device of a node that is Spot
-	// Reserved counts devices that are paid for whether they are used or not, for ReservedPerGPU each. They are the
-	// first to be counted as used.
+	SpotPerGPU      cost.Money // of a device of a spot node
+	// Reserved counts devices that are paid for, used or not, at ReservedPerGPU each. They count as used first.
 	Reserved       int
 	ReservedPerGPU cost.Money
 }
 
-// Prices are those of pools, by name.
+// Prices holds the prices of pools, by name.
 type Prices map[string]Price
 
-// Cost is the cost of a layout an hour: nodes in use, each as a whole, and reserved devices.
+// Cost is the cost of a layout per hour: nodes in use, each as a whole, and reserved devices.
 type Cost struct {
 	PerHour cost.Money `json:"per_hour"`
 	Pools   []PoolCost `json:"pools"` // by name
-	// Unpriced are pools of used nodes that have no price, by name.
+	// Unpriced lists pools with used nodes but without a price, by name.
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-// PoolCost is the part of a pool.
+// PoolCost is the cost of a pool.
 type PoolCost struct {
 	Pool  string `json:"pool"`
 	Nodes int    `json:"nodes"` // all of them
-	Used  int    `json:"used"`  // those that hold somebody
-	GPUs  int    `json:"gpus"`  // devices of these
-	// Reserved, OnDemand and Spot divide GPUs by pricing; ReservedIdle are paid for in addition.
+	Used  int    `json:"used"`  // those with replicas
+	GPUs  int    `json:"gpus"`  // devices of used nodes
+	// Reserved, OnDemand and Spot divide GPUs by pricing; ReservedIdle devices are paid for in addition.
 	Reserved     int        `json:"reserved"`
 	OnDemand     int        `json:"on_demand"`
 	Spot         int        `json:"spot"`

@@ -10,10 +10,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Change is one difference between two layouts: a node that comes, goes or is configured otherwise, or a replica with
-// its Key that starts, stops or moves.
+// Change is one difference between two layouts: a node that is added, removed or reconfigured, or a replica (Key) that
+// starts, stops or moves.
 type Change struct {
-	Node string // the node; of a replica the one on which it starts or to which it moves
+	Node string // the node; for a replica the one on which it starts or to which it moves
 	From string // node that a replica leaves
 	Key  string // of a replica; empty for a change of the node itself
 	// After are a replica's assignments on Node.
@@ -45,8 +45,8 @@ func sameNode(a, b *Node) bool {
 	return err == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// Diff lists the differences between two layouts, those of nodes first: nodes by name, replicas by their keys. Use
-// Match first where the keys of one layout are not those of the other.
+// Diff lists the differences between two layouts: nodes by name, then replicas by key. Use Match first if the layouts
+// have different keys.
 func Diff(from, to *Cluster) []Change {
 	var out []Change
 	for n := range to.Nodes() {
@@ -88,7 +88,7 @@ func sameAssignment(a, b Assignment) bool {
 		x.Objective == y.Objective)
 }
 
-// Replica returns the assignments of a replica on the node, by device and start.
+// Replica returns the assignments of a replica on the node, ordered by device and start.
 func (n *Node) Replica(key string) (out []Assignment) {
 	for _, a := range n.Assignments {
 		if a.Key == key {

@@ -16,21 +16,21 @@ import (
 // Finding is unused capacity of one node that is paid for.
 type Finding struct {
 	// Kind is empty-instances (MIG instances without a holder), free-shares (slots of shared devices without a holder),
-	// unasked-mode (devices without tenants in a mode that no workload asks for), or whole-for-slice (a whole device held
+	// unasked-mode (devices without tenants in a mode that no workload requests), or whole-for-slice (a whole device held
 	// by work that uses no more than half of it).
 	Kind    string  `json:"kind"`
 	Node    string  `json:"node"`
 	Pool    string  `json:"pool"`
 	Devices []int   `json:"devices"` // their indexes
 	Text    string  `json:"text"`
-	GPUs    float64 `json:"gpus"` // that lie fallow, in whole ones
-	// PerHour is the part of the node's price that they are; absent where the pool has none.
+	GPUs    float64 `json:"gpus"` // unused capacity, in whole GPUs
+	// PerHour is their part of the node's price; absent if the pool has none.
 	PerHour cost.Money `json:"per_hour,omitzero"`
 }
 
 // Findings lists unused capacity that costs money, node by node in their order. Findings that need measurements
-// ([Assignment.Busy]) are left out where there are none. A mode counts as in use if a device of the layout has
-// tenants under it. The error is one of prices.
+// ([Assignment.Busy]) are left out without them. A mode counts as in use if a device of the layout has tenants under
+// it. The error concerns prices, as for Cost.
 func (c *Cluster) Findings(prices Prices) ([]Finding, error) {
 	asked := map[sharing.Mechanism]bool{}
 	for n := range c.Nodes() {

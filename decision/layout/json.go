@@ -74,9 +74,9 @@ type objectiveJSON struct {
 }
 
 // MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. UnmarshalJSON
-// reads it, and shorter forms for writing by hand: a device with a count for so many alike; one with only its GPU's
-// name, filled from the GPU table; {workload: w, replicas: 2, devices: 1} for replicas without further data, which get
-// keys and devices.
+// reads it, and shorter forms for writing by hand: a device with a count, for several equal ones; one with only its
+// GPU's name, completed from the GPU table; {workload: w, replicas: 2, devices: 1} for replicas without further data,
+// which get keys and devices.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	out := clusterJSON{Nodes: []nodeJSON{}}
 	for _, n := range byName(c) {
@@ -85,7 +85,7 @@ func (c *Cluster) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// MarshalJSON writes the node as one of a cluster is written.
+// MarshalJSON writes the node as in a cluster.
 func (n *Node) MarshalJSON() ([]byte, error) { return json.Marshal(n.form()) }
 
 func (n *Node) form() nodeJSON {

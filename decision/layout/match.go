@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Match returns the layout to with the keys of from: replicas of a workload are alike, so each takes the key of one in
-// from, first on the same devices, then on the same node, then anywhere. Replicas beyond
-// those of from keep their own keys, or get a number where one of from has it.
+// Match returns the layout to with the keys of from: replicas of a workload are interchangeable, so each takes the key
+// of one in from, first on the same devices, then on the same node, then anywhere. Further replicas keep their own
+// keys, or get a number if from uses the key.
 func Match(from, to *Cluster) *Cluster {
 	taken := map[string]bool{} // keys of from that have a replica in to
 	next := map[string]string{}

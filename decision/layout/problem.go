@@ -10,13 +10,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Problem is something about a layout that cannot be, or cannot be delivered.
+// Problem is a contradiction in a layout, or a state that cannot be delivered.
 type Problem struct {
 	Node   string // its name
 	Path   string // "nodes[2].devices[0].mode"
 	Text   string
 	Remedy string // may be empty
-	// Source is that of the rule that is broken; empty where it is arithmetic.
+	// Source is the source of the violated rule; empty for arithmetic.
 	Source sharing.SourceID
 }
 

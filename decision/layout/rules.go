@@ -91,18 +91,18 @@ var ruleTable = [ruleCount]ruleRow{
 // of reports whether the rule holds for a delivery.
 func (r rule) of(d sharing.Delivery) bool { return slices.Contains(ruleTable[r].deliveries, d) }
 
-// Rules are limits of a delivery. [Node.Check] knows more of them.
+// Rules are restrictions of a delivery. [Node.Check] checks further ones.
 type Rules struct {
 	delivery sharing.Delivery
-	// WholeNodes: a node's full devices are shared alike, so that nodes and not devices are planned.
+	// WholeNodes: all full devices of a node are shared alike, so that planning is by node.
 	WholeNodes bool
-	// AnyDevice: a tenant gets any of the node's shared devices, so that all on them trust one another.
+	// AnyDevice: a tenant may get any of the node's shared devices, so that all tenants on them must trust one another.
 	AnyDevice bool
 	// OneSplit: the shared devices of a node have one number of slots.
 	OneSplit bool
 	// OneOperatingMode: the devices of a node are operated alike: in MIG mode, or shared by one mechanism or whole.
 	OneOperatingMode bool
-	// MadeOnDemand: MIG instances are made and destroyed by the delivery itself.
+	// MadeOnDemand: the delivery itself creates and destroys MIG instances.
 	MadeOnDemand bool
 }
 
@@ -112,7 +112,7 @@ func RulesOf(d sharing.Delivery) Rules {
 		ruleMadeOnDemand.of(d)}
 }
 
-// MaxSlots is the most slots that the delivery takes on a device under a mode; 0 = nothing bounds them.
+// MaxSlots returns the largest number of slots of a device under a mode; 0 = no bound.
 func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
 	switch {
 	case m == sharing.MechanismExclusive:
@@ -128,7 +128,7 @@ func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
 	return (&Device{GPU: g, Slots: mostClients}).SlotsOf(m)
 }
 
-// Limit is the memory that the delivery leaves to each of a device's tenants, 0 where it sets no limit by itself.
+// Limit returns the memory to which the delivery limits each of a device's tenants, 0 if it sets no limit itself.
 func (r Rules) Limit(m sharing.Mechanism, g *GPU, slots int32) sharing.Bytes {
 	if !clients(m) || !ruleEqualLimits.of(r.delivery) || slots < 2 || g == nil {
 		return 0
@@ -136,8 +136,8 @@ func (r Rules) Limit(m sharing.Mechanism, g *GPU, slots int32) sharing.Bytes {
 	return g.Memory / sharing.Bytes(slots) / sharing.MiB * sharing.MiB
 }
 
-// Cap is the thousandths of a device's threads that the delivery leaves to each of its tenants, 0 where it sets no cap
-// by itself: the device plugin divides 100 percent by the replicas and drops the rest.
+// Cap returns the thousandths of a device's threads to which the delivery limits each tenant, 0 if it sets no cap
+// itself: the device plugin divides 100 percent by the replicas and rounds down.
 func (r Rules) Cap(m sharing.Mechanism, slots int32) int32 {
 	if !clients(m) || !ruleEqualLimits.of(r.delivery) || slots < 2 {
 		return 0
@@ -145,7 +145,7 @@ func (r Rules) Cap(m sharing.Mechanism, slots int32) int32 {
 	return 10 * (100 / slots)
 }
 
-// Configure gives a device a mode with so many slots, and the limit that the delivery sets with it.
+// Configure sets a device's mode, its number of slots, and the limit that comes with the delivery.
 func (r Rules) Configure(d *Device, m sharing.Mechanism, slots int32) {
 	d.Mode, d.Open, d.Slots = m, false, int16(min(slots, math.MaxInt16))
 	if m == sharing.MechanismExclusive {
@@ -164,8 +164,8 @@ var delivered = sync.OnceValue(func() (out [256][sharing.MechanismCount]bool) {
 	return out
 })
 
-// Carries reports whether a device of the node, by its delivery and its hardware, may run a mode given the modes of
-// the other devices. It does not allocate.
+// Carries reports whether delivery and hardware allow a device of the node to run a mode, given the modes of the other
+// devices. It does not allocate.
 func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 	if int(m) >= sharing.MechanismCount || !delivered()[n.Delivery][m] {
 		return false
@@ -197,16 +197,16 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 	return true
 }
 
-// Meets reports whether a tenant that is assigned a device under a mode may get another one instead, and so share it
-// with the tenants there: a delivery that chooses devices does so among those that are shared in one way.
+// Meets reports whether a tenant assigned to a device under a mode may get the other device instead, and share it with
+// the tenants there: some deliveries choose freely among devices that are shared in the same way.
 func (n *Node) Meets(device int, m sharing.Mechanism, other int) bool {
 	return device == other || n.Devices[other].Mode == m && m != sharing.MechanismExclusive && !Sliced(m) &&
 		ruleAnyDevice.of(n.Delivery)
 }
 
-// Strangers returns a replica of each of two nodes, or of one node twice, that do not trust each other and might share
-// a device if their pods could go to either node: the delivery chooses among devices that are shared in one way. It
-// returns nil if there are none. Use it to keep pods apart by labels of nodes.
+// Strangers returns a replica of each of two nodes, which may be the same, that do not trust each other and might share
+// a device if their pods could go to either node, since the delivery chooses among devices that are shared in the same
+// way. It returns nil if there are none. Use it to separate pods by node labels.
 func (n *Node) Strangers(o *Node) (a, b *Assignment) {
 	if !ruleAnyDevice.of(n.Delivery) {
 		return nil, nil

@@ -18,10 +18,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Build writes the configuration of a decision r for f in memory: documents for every workload that has a place, and
-// plan.md with the rollout, the decision's traps, and the workloads that were left out. Each node is set up by the
-// delivery that it was planned for. Names that Kubernetes would refuse are folded to lower-case letters, digits and
-// dashes. The error names every problem, and comes without a folder.
+// Build writes the configuration of a decision r for f in memory: documents for every placed workload, and plan.md with
+// the rollout, the decision's traps, and the workloads that were left out. Each node is configured for its planned
+// delivery. Names that Kubernetes would refuse are folded to lower-case letters, digits and dashes. The error names
+// every problem, and comes without a folder.
 func Build(f *decision.Fleet, r *decision.Result) (*Folder, error) {
 	if err := f.Validate(); err != nil {
 		return nil, invalid(err)
@@ -107,9 +107,9 @@ func (b *builder) cluster() {
 	}
 }
 
-// Migration writes a plan's steps for a cluster that runs: plan.md with each step's commands, check and way back, and
-// the files that the steps name, no others. Objects are patched as the kinds that they are, without a number of
-// replicas, which stays with whoever sets it. Nodes that do not change are in no file.
+// Migration writes a plan's steps for a running cluster: plan.md with each step's commands, check and way back, and
+// only the files that the steps name. Objects are patched with their own kind and without a number of replicas, which
+// remains under its present control. Unchanged nodes are in no file.
 func Migration(p *migrate.Plan) (*Folder, error) {
 	b := builder{fleet: p.Fleet, result: cmp.Or(p.Result, &decision.Result{}), plan: p, taken: map[string]bool{}}
 	for _, o := range p.Fleet.Today.Objects {
@@ -118,8 +118,8 @@ func Migration(p *migrate.Plan) (*Folder, error) {
 	return b.build()
 }
 
-// Write puts the files into dir, which must not exist or be an empty folder; else nothing is touched. Its parents are
-// made. A path that is absolute or leaves dir is an error. After an error dir is gone.
+// Write puts the files into dir, which must not exist or be an empty folder; otherwise nothing is touched. Missing
+// parents are created. A path that is absolute or leaves dir is an error. After an error dir does not exist.
 func (f *Folder) Write(dir string) error {
 	switch entries, err := os.ReadDir(dir); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

@@ -31,19 +31,19 @@ var errInvalid = errors.New("manifest: invalid")
 // is one, the remedy.
 func invalid(err error) error { return problem.Under(errInvalid, err) }
 
-// Folder holds the documents of Build in memory. Folder.Write puts it on disk.
+// Folder holds the documents of Build in memory. Folder.Write writes them to disk.
 type Folder struct {
 	Files  []File  // by path; plan.md is the one to read first
 	Groups []Group // of the nodes that the files set up
-	// Warnings list settings that are legal and have another effect than they seem to.
+	// Warnings list legal settings with an unexpected effect.
 	Warnings []sharing.Warning
 }
 
-// Group is the nodes of a pool that are configured alike.
+// Group is the set of nodes of a pool with the same configuration.
 type Group struct {
 	Key      string // the value of their label cotenant.dev/sharing-group, and the name of their files
 	Pool     string
-	Delivery sharing.Delivery // by which pods/ gets their GPUs; DeliveryBare where nothing delivers them
+	Delivery sharing.Delivery // by which pods get their GPUs; DeliveryBare if nothing delivers them
 	Nodes    []*layout.Node
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe makes profiles of model servers from their production metrics, without a benchmark: from two or
-// more of a server's metrics pages, or the answer to a Prometheus range query, it fits a decode step against the
-// batch and a prefill against its tokens, with intervals, and lists the figures that the data does not determine.
+// Package observe makes profiles of model servers from their production metrics, without a benchmark: from two or more
+// of a server's metrics pages, or the answer to a Prometheus range query, it fits a decode step's time to the batch and
+// a prefill's to its tokens, with intervals, and lists the figures that the data does not determine.
 //
 //	readings, err := serving.ParseRange(answer)
 //	profiles, err := observe.Profiles(readings)
 //	err = known.Add(profiles[0].SoloProfile)
 //
-// The figures are those of an isolated server only where nobody shared its GPU, which the caller must know.
-// It is experimental: its API may change between minor versions.
+// The figures describe an isolated server only if no other tenant shared its GPU, which the caller must ensure. It is
+// experimental: its API may change between minor versions.
 package observe
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Reasons for which pages make no profile, to be tested for with errors.Is.
+// Reasons why pages give no profile; test for them with errors.Is.
 var (
 	// ErrMixed is returned for pages of several engines or models where one is expected.
 	ErrMixed = errors.New("observe: pages of more than one engine or model")
@@ -40,11 +40,11 @@ type Profile struct {
 	Left    []string // pages that were left out, with the reason
 }
 
-// Profiles makes a profile of each server in the readings, which are in order of time: at least two with [Reading.At]
-// of each. Replicas are kept separate; where one replica's pages are of two engines or two models the error is
+// Profiles makes a profile of each server in the readings, which must be in order of time: at least two of each, with
+// [Reading.At]. Replicas are kept separate; where one replica's pages are of two engines or two models the error is
 // [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted or no time passed, and
-// pages with counters below those before and after them, are left out and named. The error names every server with
-// too little data.
+// pages with counters below those before and after them, are left out and named. The error names every server with too
+// little data.
 //
 // [Reading.At]: https://pkg.go.dev/github.com/cotenant/cotenant/telemetry/serving#Reading
 func Profiles(readings []serving.Reading) ([]Profile, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// Plan returns the page of a change of a cluster: money today and after, the changes, the GPUs of each node before and
-// after, the steps, and the workloads that stay, with reasons.
+// Plan returns the page of a change of a cluster: money before and after, the changes, the GPUs of each node before and
+// after, the steps, and the workloads that are not moved, with reasons.
 func Plan(p *migrate.Plan) *webpage.Page {
 	b, details := &p.Bill, map[string][]string{}
 	first := webpage.Section{}

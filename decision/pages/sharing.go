@@ -22,11 +22,11 @@ type Capability struct {
 	Compute      string               `json:"compute_capability,omitempty"`
 	Memory       string               `json:"memory,omitempty"`
 	MIGMinDriver string               `json:"mig_min_driver,omitempty"`
-	MPSClients   int                  `json:"mps_clients"` // of the driver given, or the least of any
+	MPSClients   int                  `json:"mps_clients"` // under the given driver, or the smallest of any
 	Mechanisms   map[string]Finding   `json:"mechanisms"`
 }
 
-// Finding is the answer to whether a GPU runs a mechanism.
+// Finding answers whether a GPU runs a mechanism.
 type Finding struct {
 	Answer sharing.Answer   `json:"answer"`
 	Text   string           `json:"text"`
@@ -37,7 +37,7 @@ type Finding struct {
 var shownMechanisms = []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG,
 	sharing.MechanismMIGWithMPS, sharing.MechanismHAMi, sharing.MechanismVGPU}
 
-// Capabilities lists the capabilities of the GPUs that have name in their names, of all if it is empty.
+// Capabilities lists the capabilities of the GPUs with names that contain name; all if it is empty.
 func Capabilities(name string) (rows []Capability) {
 	for _, g := range sharing.GPUs() {
 		if !strings.Contains(sharing.FoldGPUName(g.Name), sharing.FoldGPUName(name)) {
@@ -65,7 +65,7 @@ func Capabilities(name string) (rows []Capability) {
 	return rows
 }
 
-// GPUs is the table of capabilities.
+// GPUs returns the table of capabilities.
 func GPUs(rows []Capability) webpage.Table {
 	t := webpage.Table{Head: []string{"GPU", "architecture", "compute", "memory"}}
 	for _, m := range shownMechanisms {
@@ -101,7 +101,7 @@ type Statement struct {
 	Source     sharing.SourceID  `json:"source"`
 }
 
-// Statements lists them by mechanism: for the GPU of env, or without one by each mechanism's primary reading.
+// Statements lists the isolation of all mechanisms, on the GPU of env or, without one, by default.
 func Statements(env sharing.Environment) (rows []Statement) {
 	for _, m := range sharing.Mechanisms() {
 		for a := range sharing.Axis(sharing.AxisCount) {
@@ -133,7 +133,7 @@ func conditions(c sharing.Condition) string {
 	return strings.Join(all, "; ")
 }
 
-// Isolation is the matrix of mechanisms and axes.
+// Isolation returns the matrix of mechanisms and axes.
 func Isolation(rows []Statement) webpage.Table {
 	t := webpage.Table{Head: []string{"mechanism"}}
 	for a := range sharing.Axis(sharing.AxisCount) {
@@ -152,8 +152,8 @@ func Isolation(rows []Statement) webpage.Table {
 //go:embed cost.js
 var costScript string
 
-// Cost is the calculator of cost.SharedFleet as a page, with the isolation of mechanisms and the capabilities of GPUs.
-// cost.js does the arithmetic of cost.SharedFleet.Figures there; a test in a browser compares the two.
+// Cost returns the calculator of cost.SharedFleet as a page, with the isolation of mechanisms and the capabilities of
+// GPUs. cost.js does the arithmetic of cost.SharedFleet.Figures; a browser test compares the two.
 func Cost() (*webpage.Page, error) {
 	type mechanism struct {
 		Low, High *int64 // ppm of overhead

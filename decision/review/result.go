@@ -30,8 +30,8 @@ type Workload struct {
 	Name    string `json:"name"`
 	Runs    string `json:"runs"` // "3 x exclusive"
 	Monthly string `json:"monthly,omitempty"`
-	// Busy is the measured mean share of a whole GPU, Memory the most in use; with Together set they are of whole GPUs
-	// that others use too.
+	// Busy is the measured mean share of a whole GPU, 0 to 1, Memory the maximum in use; with Together set they describe
+	// whole GPUs that others use too.
 	Busy     sharing.Optional[float64]       `json:"busy,omitzero"`
 	Memory   sharing.Optional[sharing.Bytes] `json:"memory,omitzero"`
 	Together bool                            `json:"together,omitempty"`
@@ -63,7 +63,7 @@ type Item struct {
 	micros int64
 }
 
-// Money divides the cost of the GPUs in a month of 730 hours: exact decimals, absent where a pool has no price. Today
+// Money divides the cost of the GPUs for a month of 730 hours: exact decimals, absent where a pool has no price. Today
 // is the sum of all but Freed.
 type Money struct {
 	Currency string `json:"currency,omitempty"`
@@ -74,9 +74,9 @@ type Money struct {
 	Open     string `json:"open,omitempty"`
 	Idle     string `json:"idle,omitempty"`
 	Freed    string `json:"freed,omitempty"` // by the plan
-	// IdleNodes is the part of Idle on nodes of which no GPU is held.
+	// IdleNodes is the part of Idle on nodes without a held GPU.
 	IdleNodes string `json:"idle_nodes,omitempty"`
-	// Decided is the share of Today that is not open.
+	// Decided is the fraction of Today that is not open, 0 to 1.
 	Decided sharing.Optional[float64] `json:"decided,omitzero"`
 }
 
@@ -86,7 +86,7 @@ type Review struct {
 	Money     Money               `json:"money"`
 	Idle      []Idle              `json:"idle"`
 	Workloads []Workload          `json:"workloads"` // by cost
-	Checklist []Item              `json:"checklist"` // by the money that hangs on it
+	Checklist []Item              `json:"checklist"` // by the money concerned
 	Plan      *migrate.Plan       `json:"plan"`
 	Discovery *discover.Discovery `json:"discovery"`
 

@@ -24,7 +24,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Make reviews a discovered cluster. It can't be reviewed without nodes or pods, or where it is two clusters.
+// Make reviews a discovered cluster. It fails without nodes or pods, or if the input mixes two clusters.
 func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*Review, error) {
 	if err := reviewable(d); err != nil {
 		return nil, fmt.Errorf("review: %w", err)
@@ -200,7 +200,7 @@ func (r *Review) idleText() string {
 const mostRows = 12 // workloads of the short text
 
 // WriteText writes the answer, then the costs, the workloads, the plan, the findings and the checklist, within a number
-// of columns (0 means 100). The long form has the steps, all workloads, and the reasons of those that stay.
+// of columns (0 means 100). The long form has the steps, all workloads, and the reasons why workloads are not moved.
 func (r *Review) WriteText(w io.Writer, width int, long bool) error {
 	width = cmp.Or(width, 100)
 	var out bytes.Buffer

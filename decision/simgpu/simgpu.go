@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simgpu supplies the simulated servers of package loadgentest with a GPU that they share as package predict
-// simulates it: in turn by package timeslice, or at the same time by package contention. Its figures are simulated.
-// Experimental.
+// Package simgpu provides a shared GPU for the simulated servers of package loadgentest, simulated as in package
+// predict: in turn by package timeslice, or at the same time by package contention. Its figures are simulated.
+// Experimental: its API may change.
 package simgpu
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// New returns a device whose contexts share it by a mechanism; nil, a GPU or a part of one for each, where they share
-// neither time nor SMs.
+// New returns a device with contexts that share it by a mechanism. For mechanisms without shared time or SMs it returns
+// nil: each context then has a GPU, or a part of one, to itself.
 func New(m sharing.Mechanism, p *predict.Parameters) loadgentest.Device {
 	switch m {
 	case sharing.MechanismTimeSlicing:
