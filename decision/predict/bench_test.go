@@ -58,9 +58,12 @@ func BenchmarkEvaluate(b *testing.B) {
 		measured = append(measured, d)
 	}
 	share := predict.Share{Mechanism: sharing.MechanismMPS, SMs: 1, Bandwidth: 1}
+	unlike := []predict.Tenant{chat(1), chat(2), chat(1.5), chat(0.5)}
+	for i := range unlike {
+		unlike[i].Workload = i
+	}
 	for name, tenants := range map[string][]predict.Tenant{"measured/2": measured[:2], "measured/4": measured,
-		"alike/2": {chat(1), chat(1)}, "priors/2": {chat(1), chat(2)}, "alike/4": {chat(1), chat(1), chat(1), chat(1)},
-		"priors/4": {chat(1), chat(2), chat(1.5), chat(0.5)}} {
+		"alike/2": {chat(1), chat(1)}, "alike/4": {chat(1), chat(1), chat(1), chat(1)}, "priors/2": unlike[:2], "priors/4": unlike} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			e := predict.EvaluatorOf(ps, &p)
