@@ -20,15 +20,15 @@ import (
 const attempts, rounds = 16, 8
 
 // Make plans a change of the fleet's placement. A plan without steps has the reason in Why. Workloads without a present
-// placement are new and get places, those that request a MIG profile get instances of it; new workloads that find no
-// place are in Stays with the reason, and [Plan.Waits] names them. opts are those of [decision.Decide], and so is the
-// error, or it is that of a fleet without state.
+// placement are new and get places, as MIG instances if they request a profile; new workloads without a place are in
+// Stays with the reason, and [Plan.Waits] names them. Options and errors are those of [decision.Decide]; a fleet
+// without state (Today) is an error.
 func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	return plan(ctx, f, opts, nil)
 }
 
-// Admit places new workloads, and replicas that wait, on free devices, and moves running ones only where there is no
-// other way ([Plan.Disturbs] reports it). Use it to ask whether something fits. Options and error are those of Make.
+// Admit places new workloads and waiting replicas on free devices, and moves running ones only if necessary
+// ([Plan.Disturbs] reports it). Use it to find out whether new workloads fit. Options and errors are those of Make.
 func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	p, err := plan(ctx, f, opts, func(c *cluster) {
 		for w := range c.runs {

@@ -16,18 +16,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Plan is a change of a cluster's placement with its steps, compared with the present placement. Without steps nothing
-// changes.
+// Plan is a change of a cluster's placement with its steps. Without steps nothing changes.
 type Plan struct {
 	Steps []Step `json:"steps"`
 	Rows  []Row  `json:"changes"` // by node and workload
 	Bill  Bill   `json:"bill"`
-	// Mends are the workloads that miss an objective, or the GPU's memory, today and not after.
+	// Mends lists workloads that today miss an objective or exceed the GPU's memory, but not after the change.
 	Mends []string `json:"mends,omitempty"`
-	// Answers say whether workloads meet their objectives, where that is known today or after.
+	// Answers lists whether workloads meet their objectives, if that is known today or after.
 	Answers []Answer `json:"answers"`
 	Stays   []Stay   `json:"stays,omitempty"` // by reason
-	Why     string   `json:"why"`             // nothing changes, or the summary of the change
+	Why     string   `json:"why"`             // why nothing changes, or the summary of the change
 
 	Fleet        *decision.Fleet `json:"-"` // the fleet with its state
 	Today, After *layout.Cluster `json:"-"` // placements; Steps lists the differences
@@ -37,24 +36,24 @@ type Plan struct {
 	cluster *cluster
 }
 
-// NotEnough begins the reason for which a workload stays where it would have to be moved on assumptions.
+// NotEnough begins the reason of a workload that is not moved because its figures are assumptions.
 const NotEnough = "it is not known enough of: "
 
-// Stay returns the reason for which a workload was not free to move, empty without one. held reports that more
-// measurements or stated needs of the workload would not change that.
+// Stay returns the reason why a workload could not move; empty if it could. held reports that more measurements or
+// stated needs of the workload would not change that.
 func (p *Plan) Stay(workload string) (why string, held bool) {
 	return cmp.Or(p.cluster.stays[workload], p.cluster.bounds[workload]), p.cluster.held[workload]
 }
 
-// Changes reports whether anything is to change.
+// Changes reports whether the plan changes anything.
 func (p *Plan) Changes() bool { return len(p.Steps) > 0 }
 
 // Row is the change of one workload on one node.
 type Row struct {
 	Node     string `json:"node"`
 	Workload string `json:"workload"`
-	Today    string `json:"today"` // "3 x exclusive"; empty where it comes new
-	After    string `json:"after"` // empty where it leaves
+	Today    string `json:"today"` // "3 x exclusive"; empty if it is new there
+	After    string `json:"after"` // empty if it leaves
 	Risk     string `json:"risk"`
 
 	risky bool // that it meets its objectives is not sure
@@ -67,7 +66,7 @@ type Answer struct {
 	After    sharing.Answer `json:"after"`
 }
 
-// Stay is a reason for which workloads were not free to move.
+// Stay is a reason why workloads could not move.
 type Stay struct {
 	Why       string   `json:"why"`
 	Count     int      `json:"count"`
@@ -77,26 +76,26 @@ type Stay struct {
 // mostNamed bounds the workloads that are named of one reason.
 const mostNamed = 20
 
-// Bill is the money of a plan, by the month of 730 hours: exact decimals, absent where a pool has no price. Nodes are
-// paid whole, and reserved GPUs in any case.
+// Bill is the money of a plan per month of 730 hours: exact decimals, absent if a pool has no price. Nodes are paid as
+// a whole, and reserved GPUs in any case.
 type Bill struct {
 	NodesToday int `json:"nodes_today"` // with GPUs
-	NodesAfter int `json:"nodes_after"` // those that the plan empties left out
+	NodesAfter int `json:"nodes_after"` // without nodes that the plan empties
 	GPUsFreed  int `json:"gpus_freed"`
-	// Uncertain is the part of MonthlySaved that may not come: moved workloads that have to go back, each with a
-	// probability of one less the confidence, and an hour of its devices twice for each move.
+	// Uncertain is the part of MonthlySaved at risk: moved workloads that must go back, each with a probability of 1 minus
+	// the confidence, and for each move an hour of its devices paid twice.
 	MonthlyToday string `json:"monthly_today,omitempty"`
 	MonthlyAfter string `json:"monthly_after,omitempty"`
 	MonthlySaved string `json:"monthly_saved,omitempty"`
 	Uncertain    string `json:"monthly_uncertain,omitempty"`
-	// Comes prices the devices of the workloads that come.
+	// Comes is the price of the devices of new workloads.
 	Comes    string `json:"monthly_comes,omitempty"`
 	Currency string `json:"currency,omitempty"`
 
 	saved, uncertain int64 // micro-units a month; without prices a GPU counts as one unit an hour
 }
 
-// Waits names the workloads of which replicas have no device once the steps are taken.
+// Waits names the workloads with replicas that have no device after all steps.
 func (p *Plan) Waits() (names []string) {
 	has := total(p.After)
 	for i := range p.Fleet.Workloads {
@@ -118,25 +117,25 @@ func total(l *layout.Cluster) map[string]int {
 	return out
 }
 
-// Disturbs reports whether a step does more than start arriving workloads.
+// Disturbs reports whether any step does more than start arriving workloads.
 func (p *Plan) Disturbs() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != "move" || len(s.From) > 0 })
 }
 
-// Step is one step of a plan. Steps are taken one after another; a plan can be taken back from any step by undoing
-// those before it in reverse order.
+// Step is one step of a plan. Steps are taken one after another; to take a plan back, undo the steps so far in reverse
+// order.
 type Step struct {
-	// Action is move (a workload's replicas go to other devices), configure (an empty node hands out its GPUs in another
-	// way), or free (an empty node can be given back).
+	// Action is move (a workload's replicas move to other devices), configure (an empty node changes the delivery of its
+	// GPUs), or free (an empty node can be returned).
 	Action string `json:"action"`
-	Pool   string `json:"pool,omitempty"` // in which its devices are
-	// Of a step on a node: the node, its sharing before the step, and its configuration after it.
+	Pool   string `json:"pool,omitempty"` // pool of its devices
+	// For a step on a node: the node, its sharing before the step, and its configuration after it.
 	Node string       `json:"node,omitempty"`
 	Was  string       `json:"was,omitempty"`
 	Gets *layout.Node `json:"gets,omitempty"`
-	// Others counts pods without a GPU on a node that is given back, as far as they were read.
+	// Others counts the known pods without a GPU on a node that is returned.
 	Others int `json:"others,omitempty"`
-	// Of a step on a workload: the kind of object that is patched, its replicas, the nodes that they leave and those
+	// For a step on a workload: the kind of the patched object, its replicas, the nodes that they leave, and the nodes
 	// that have a free device for each of them when the step begins.
 	Workload string  `json:"workload,omitempty"`
 	Object   string  `json:"object,omitempty"`
@@ -144,8 +143,9 @@ type Step struct {
 	From     []Place `json:"from,omitempty"`
 	To       []Place `json:"to,omitempty"`
 	Device   string  `json:"device,omitempty"` // the device that a replica gets
-	Request  bool    `json:"request"`          // the pods ask for another device than today
-	// Budget is the PodDisruptionBudget that lets a replica stop before the next starts. Without one each starts first.
+	Request  bool    `json:"request"`          // the pods request another device than today
+	// Budget is the PodDisruptionBudget that lets a replica stop before its successor starts. Without one the successor
+	// starts first.
 	Budget string `json:"budget,omitempty"`
 }
 
@@ -155,7 +155,7 @@ type Place struct {
 	Replicas int    `json:"replicas"`
 }
 
-// Title is the step in a sentence, the same wherever the step is shown.
+// Title returns the step in a sentence, the same wherever the step is shown.
 func (s *Step) Title() string {
 	n := plaintext.Count(s.Replicas, "replica")
 	switch s.Action {
@@ -213,7 +213,7 @@ func places(all []Place) string {
 }
 
 // Admits returns a line on whether arriving workloads have a place, with the reason and the price: the summary of a
-// plan that [Admit] made.
+// plan by [Admit].
 func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 	price := ""
 	if p.Bill.Comes != "" {
@@ -238,7 +238,7 @@ func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 	return fmt.Sprintf("YES: all %d workloads have a place, and nothing that runs changes%s", len(coming), price), true
 }
 
-// Summary is the plan in a sentence: the nodes it frees, its savings, the number of moves, and the risk.
+// Summary returns the plan in a sentence: the nodes it frees, its savings, the number of moves, and the risk.
 func (p *Plan) Summary() string {
 	b := &p.Bill
 	if !p.Changes() {
@@ -290,8 +290,8 @@ func (p *Plan) come() (names []string) {
 // mostRows and fewRows bound the rows of each list of a text, long and short.
 const mostRows, fewRows = 200, 12
 
-// Lines are the plan for people, paragraph by paragraph: its summary, money, changes by node and workload, steps, and,
-// in the long form, the stays by reason. A line that begins with a space belongs to the heading before it.
+// Lines returns the plan as text, by paragraph: summary, money, changes by node and workload, steps, and, in the long
+// form, the stays by reason. A line that begins with a space belongs to the heading before it.
 func (p *Plan) Lines(long bool) []string {
 	b, most := &p.Bill, fewRows
 	if long {
@@ -335,7 +335,7 @@ func (p *Plan) Lines(long bool) []string {
 	})...)
 }
 
-// WriteText writes the plan for people, wrapped to the width; 0 means [decision.DefaultWidth].
+// WriteText writes the plan as text, wrapped to width columns; 0 means [decision.DefaultWidth].
 func (p *Plan) WriteText(w io.Writer, width int, long bool) error {
 	var out bytes.Buffer
 	for i, text := range p.Lines(long) {
@@ -348,7 +348,7 @@ func (p *Plan) WriteText(w io.Writer, width int, long bool) error {
 	return err
 }
 
-// StepLines are the heading of the steps and each step's title, at most so many.
+// StepLines returns the heading of the steps and the titles of at most `most` steps.
 func (p *Plan) StepLines(most int) []string {
 	n := 0
 	return list("STEPS, one after another", "steps", most, p.Steps, func(s *Step) string {

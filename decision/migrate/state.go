@@ -112,15 +112,14 @@ func leastReplicas(w *decision.Workload) int {
 	return max(1, cmp.Or(w.Replicas.Min, w.Replicas.Max))
 }
 
-// The figures that have to be known of a workload before it shares a GPU otherwise than today, by the keys that state
-// them.
+// The keys of the figures that a workload must have before it may share a GPU in a new way.
 const (
 	keyMemory = "memory"
 	keyBusy   = "gpu_busy"
 	KeySLO    = "slo"
 )
 
-// NotKnown lists those that are missing of a workload that runs.
+// NotKnown lists the keys of the required figures that a running workload lacks.
 func NotKnown(w *decision.Workload) (keys []string) {
 	if w.MemoryNeed().Unknown {
 		keys = append(keys, keyMemory)

@@ -41,10 +41,10 @@ type Profile struct {
 }
 
 // Profiles makes a profile of each server in the readings, which must be in order of time: at least two of each, with
-// [Reading.At]. Replicas are kept separate; where one replica's pages are of two engines or two models the error is
-// [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted or no time passed, and
-// pages with counters below those before and after them, are left out and named. The error names every server with too
-// little data.
+// [Reading.At]. Replicas are kept separate; if one replica's pages have two engines or models, the error is [ErrMixed],
+// since a step then serves both. Pairs of pages between which a server restarted or no time passed, and pages with
+// counters below those before and after them, are left out and named. The error names every server with too little
+// data.
 //
 // [Reading.At]: https://pkg.go.dev/github.com/cotenant/cotenant/telemetry/serving#Reading
 func Profiles(readings []serving.Reading) ([]Profile, error) {

@@ -10,10 +10,9 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
-// Assign carries an offer out, under the request's name, on a layout that may be newer than the one of the offer.
-// Everything is checked again, objectives too. The error is a layout.ErrNodeGone where the node is gone, and a
-// layout.ErrConflict with the reason where it or its tenants changed so that the offer does not hold. c is never
-// changed.
+// Assign applies an offer, under the request's name, to a layout that may be newer than the offer's. Everything is
+// checked again, including objectives. The error is a layout.ErrNodeGone if the node is gone, or a layout.ErrConflict
+// with the reason if changes made the offer invalid. c does not change.
 func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster, Placement, error) {
 	if o.n < 0 || int(o.n) != r.GPUs {
 		return nil, Placement{}, fmt.Errorf("%w: no offer for %d GPUs", ErrInvalid, r.GPUs)
@@ -64,7 +63,7 @@ type Placement struct {
 	Assignments []layout.Assignment
 }
 
-// GPUs returns the indexes of its GPUs, ascending; nil for a replica without.
+// GPUs returns the indexes of its GPUs in ascending order; nil for a replica without GPU.
 func (p *Placement) GPUs() (out []int) {
 	for i := range p.Assignments {
 		if d := p.Assignments[i].Device; d >= 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Move is a replica that goes elsewhere.
+// Move is the move of a replica to another place.
 type Move struct {
 	Key, From string
 	Before    []layout.Assignment
@@ -21,10 +21,10 @@ type Move struct {
 // The search for moves is bounded: nodes, those with most left first, and sets of replicas on a node.
 const roomyNodes, maxSets = 64, 2000
 
-// Consolidate finds the fewest moves of replicas, at most so many, that let a request in, and of those the ones that
-// the policy scores best. movable selects the replicas that may move, by one of their assignments; nil = all. It
-// returns the layout with the moves made and the request assigned; the moves come first when they are carried out, in
-// their order. Where the request fits as it is nothing moves. The error is as of Place.
+// Consolidate finds the fewest moves of replicas, at most `most`, that make room for a request, and of those the ones
+// that the policy scores best. movable selects the replicas that may move, by one of their assignments; nil = all. It
+// returns the layout after the moves with the request assigned; carry out the moves first, in their order. If the
+// request already fits, nothing moves. Errors are those of Place.
 func (p *Placer) Consolidate(c *layout.Cluster, r *Request, most int,
 	movable func(n *layout.Node, a *layout.Assignment) bool) (*layout.Cluster, []Move, Placement, error) {
 	next, placed, err := p.Place(c, r)

@@ -14,17 +14,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Explanation holds a node's reason to refuse a request, and the changes that would let the request in.
+// Explanation holds a node's reason to refuse a request, and the changes that would make it fit.
 type Explanation struct {
 	Node   string
 	Reason filter.Reason
-	// Blockers are replicas to remove so that it fits: the smallest set of one or two, empty where there is none.
+	// Blockers are replicas to remove so that it fits: the smallest set of one or two, empty if there is none.
 	Blockers []string
-	// Change is the least change of the request, or of the tenants it meets, to let it in; empty where no single one does.
+	// Change is the smallest change of the request, or of its neighbours, that makes it fit; empty if no single one does.
 	Change string
 }
 
-// String writes the explanation on a line.
+// String writes the explanation on one line.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %v: %v", e.Node, e.Reason.Verdict, e.Reason)
@@ -38,7 +38,7 @@ func (e Explanation) String() string {
 }
 
 // Explain returns every node's answer to a request, in the order of the layout: the reason, the replicas in the way,
-// and the least change that helps. It does far more work than Filter: use it for a request that was refused.
+// and the smallest change that helps. It is far slower than Filter: use it for refused requests.
 func (s *Scorer) Explain(c *layout.Cluster, r *Request) []Explanation {
 	out := make([]Explanation, 0, c.Count())
 	for n := range c.Nodes() {

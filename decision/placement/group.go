@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-// Group places requests all or none, as they come or the largest first, whichever works. The error is an
-// *UnplacedError of a request that finds no place together with the others, or an ErrInvalid with every problem; the
+// Group places all requests or none, in the given order or the largest first, whichever works. The error is an
+// *UnplacedError of a request that does not fit together with the others, or an ErrInvalid with every problem; the
 // layout is then nil.
 func (p *Placer) Group(c *layout.Cluster, requests []*Request) (*layout.Cluster, []Placement, error) {
 	if err := checkAll(c, requests); err != nil {

@@ -259,9 +259,9 @@ func (o *predicted) prepare(nodes []int32, first int) (more bool) {
 	return step > 1
 }
 
-// Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
-// does not. Both are ascending, and valid until the next call. The candidates are those that the policy predicts to
-// score best. Nodes are their positions. allow selects the candidates; nil = all.
+// Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it; no other node can.
+// Both are positions in ascending order, valid until the next call. The candidates are those with the best expected
+// scores. allow selects the candidates; nil = all.
 func (p *Placer) Candidates(c *layout.Cluster, r *Request, allow func(position int) bool) (first, all []int32) {
 	p.index.follow(c)
 	w := wantOf(r)

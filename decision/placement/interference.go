@@ -19,10 +19,10 @@ import (
 // Forecaster predicts the slowdown and the latencies of tenants that share one GPU; [NewModels] makes one. It must be
 // deterministic and safe for concurrent use.
 type Forecaster interface {
-	// Predict appends to out a prediction of each tenant of a group, co-located on one GPU of a model (as nodes name it)
-	// under a mechanism, in the order of the group and read-only; nil for an unknown one. The simulation is used where
-	// the closed form leaves an objective open: a scheduler with a deadline answers it with nil. The group must not be
-	// kept.
+	// Predict appends to out a read-only prediction of each tenant of a group, co-located on one GPU of a model
+	// (layout.GPU.Name) under a mechanism, in the order of the group; nil if unknown. It is called with MethodSimulated if
+	// the closed form leaves an objective open: to save time, an implementation may then return nil predictions. The group
+	// must not be retained.
 	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string,
 		method predict.Method) []*predict.Prediction
 }
@@ -147,9 +147,9 @@ func (j *neighbours) workload(i int, r *Request) *layout.Workload {
 	return r.workload()
 }
 
-// Worst evaluates a workload with a replica that may share one GPU of a model with any of others, up to so
-// many slots: the delivery of GPUs that run m picks one, whatever was decided. All must trust each other, and each
-// objective is held against the neighbours that, one by one, harm it most. A mechanism that isolates passes.
+// Worst evaluates a workload with a replica that may share one GPU of a model with any of others, up to the number of
+// slots: for deliveries that choose among GPUs under m themselves. All must trust each other, and each objective is
+// checked against the neighbours that, one by one, harm it most. An isolating mechanism passes.
 func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.Workload,
 	others []*layout.Workload) filter.Reason {
 	why := filter.Pass()

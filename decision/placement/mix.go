@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Typical is a kind of request and how often it comes, relative to the others. The name of the request does not matter.
+// Typical is a kind of request with its relative frequency. The name of the request is ignored.
 type Typical struct {
 	Request Request
 	Weight  float64

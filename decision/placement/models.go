@@ -14,9 +14,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Calibrated holds the measurements of GPUs of one model.
+// Calibrated holds the measurements on one GPU model.
 type Calibrated struct {
-	Model     string // as nodes name it: layout.GPU.Name
+	Model     string // as in layout.GPU.Name
 	Predictor predict.Predictor
 	Profiles  *profile.Profiles // of isolated workloads; read by NewModels only
 }
@@ -57,7 +57,7 @@ type groupKey struct {
 // A simulation takes 4 to 45 ms, once for each different group. A scheduler with a deadline wraps the predictions in a
 // [Forecaster] of its own that does not simulate: objectives that closed forms leave open are then unknown.
 //
-// Up to 8,192 answers are kept, about 300 bytes a tenant of a group. It is safe for concurrent use.
+// Up to 8,192 predictions are cached, of about 300 bytes per tenant of a group. It is safe for concurrent use.
 func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (Forecaster, error) {
 	var l problem.List
 	m := &models{workloads: map[string]uint16{}, gpus: map[string]*calibrated{},

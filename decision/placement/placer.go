@@ -13,11 +13,11 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
-// Placer places requests one after another, in two stages: an index over the free capacity of the nodes picks the 64
-// with the best scores for a similar request, and the policy scores these exactly. Where none of them takes the request
-// all others are searched: it is refused only when no node takes it. Where more than 2,000 nodes may take a request of
-// a new shape, about 256 at even distances are scored, and as many more with each next one (as percentageOfNodesToScore
-// of kube-scheduler): offers then depend on earlier calls. A Placer is not safe for concurrent use.
+// Placer places requests one after another, in two stages: an index over the free capacity of the nodes selects the 64
+// with the best scores for a similar request, and the policy scores these exactly. If none of them takes the request,
+// all others are searched: it is refused only if no node takes it. If more than 2,000 nodes may take a request of a new
+// shape, about 256 evenly spaced ones are scored, and as many more for each further request (like kube-scheduler's
+// percentageOfNodesToScore): offers then depend on earlier calls. A Placer is not safe for concurrent use.
 type Placer struct {
 	scorer     *Scorer
 	index      index
@@ -36,13 +36,13 @@ type answer struct {
 // maxAnswers bounds the answers that a Placer keeps; beyond it they start afresh.
 const maxAnswers = 1 << 11
 
-// NewPlacer returns a placer by a scorer.
+// NewPlacer returns a placer that uses a scorer.
 func NewPlacer(s *Scorer) *Placer {
 	return &Placer{scorer: s, answers: map[shape]answer{}}
 }
 
-// Best returns the offer with the highest score; equal ones go to the node
-// that comes first. ok is false when no node fits; [Scorer.Explain] gives the reasons.
+// Best returns the offer with the highest score; ties go to the first node. ok is false if no node fits;
+// [Scorer.Explain] gives the reasons.
 func (p *Placer) Best(c *layout.Cluster, r *Request) (best Offer, ok bool) {
 	p.index.follow(c)
 	of := r.shape()
@@ -76,8 +76,8 @@ func (p *Placer) best(c *layout.Cluster, w *want, o *predicted) (best Offer, ok 
 	return Offer{}, false
 }
 
-// Place assigns the best offer under the request's name. The error is an *UnplacedError when no node takes the
-// request, an ErrInvalid, or a layout.ErrConflict where the name is taken; the layout is then nil.
+// Place assigns the best offer under the request's name. The error is an *UnplacedError when no node takes the request,
+// an ErrInvalid, or a layout.ErrConflict if the name is taken; the layout is then nil.
 func (p *Placer) Place(c *layout.Cluster, r *Request) (*layout.Cluster, Placement, error) {
 	if err := r.Validate(); err != nil {
 		return nil, Placement{}, err
@@ -89,7 +89,7 @@ func (p *Placer) Place(c *layout.Cluster, r *Request) (*layout.Cluster, Placemen
 	return p.scorer.Assign(c, r, o)
 }
 
-// UnplacedError holds the reasons why no node takes a request: test for it with errors.As.
+// UnplacedError holds the reasons why no node takes a request; test for it with errors.As.
 type UnplacedError struct {
 	Request string
 	Nodes   int
@@ -97,7 +97,7 @@ type UnplacedError struct {
 	Reasons []ReasonCount
 }
 
-// ReasonCount is a number of nodes that have one reason, with an example.
+// ReasonCount is the number of nodes with one reason, with an example.
 type ReasonCount struct {
 	Code    filter.Code    `json:"code"`
 	Verdict filter.Verdict `json:"verdict"`
@@ -119,7 +119,7 @@ func (e *UnplacedError) Error() string {
 	return b.String()
 }
 
-// Unplaced counts the nodes that refuse a request by reason, by filtering every node. It returns nil where one does.
+// Unplaced filters every node and counts those that refuse a request, by reason. It returns nil if one takes it.
 func (s *Scorer) Unplaced(c *layout.Cluster, r *Request) *UnplacedError {
 	e := &UnplacedError{Request: r.Name, Nodes: c.Count()}
 	for n := range c.Nodes() {

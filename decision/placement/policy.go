@@ -10,16 +10,16 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// BestFit takes the node with the least CPU and GPUs left, both weighted alike: free CPU in 128 cores and free
-// GPUs in eighths of a node, the largest of the public trace it is compared on, in whole hundredths as Kubernetes
-// scores are. A MIG instance goes to the GPU with the fewest free units. It does not look ahead.
+// BestFit prefers the node with the least free CPU and GPUs, equally weighted as fractions of 128 cores and 8 GPUs, the
+// largest node of the public benchmark trace, in whole hundredths like Kubernetes scores. A MIG instance goes to the
+// GPU with the fewest free units. It does not look ahead.
 var BestFit Policy = bestFit{}
 
 type bestFit struct{}
 
 func (bestFit) Name() string { return "best-fit" }
 
-// Score is at most 100, for a node that is left with nothing.
+// Score is at most 100, for a node without remaining capacity.
 func (bestFit) Score(o *Option) float64 {
 	if o.Start >= 0 {
 		return 100 - o.Before.GPUs[o.GPUs[0]].free()/10
@@ -59,15 +59,15 @@ var horizons = [...]int{16, 64, 256, runLength}
 // NewCotenant returns the policy for a mix, the typical requests, such as those of the last weeks: it puts a request on
 // the node with the least stranded capacity after it, by two estimates in thousandths of a GPU:
 //
-//   - the capacity left free on the node after a run of requests drawn from the mix (Monte Carlo): the mean over 16
-//     runs, after 16, 64, 256 and 512 requests. Unlike the single next request of fragmentation gradient descent (FGD,
-//     USENIX ATC '23) it covers GPUs without CPU for later requests, and remainders that only a rare kind fills.
-//   - half of the capacity left by each kind by itself, as often as it fits, weighted by its frequency. It keeps whole
+//   - the capacity left free on the node after a run of random requests from the mix (Monte Carlo): the mean over 16
+//     runs, after 16, 64, 256 and 512 requests. Unlike fragmentation gradient descent (FGD, USENIX ATC '23), for the
+//     next request only, it covers GPUs without CPU for later requests, and remainders for rare kinds.
+//   - half of the capacity left after each kind alone has filled the node, weighted by its frequency. It keeps whole
 //     nodes free for requests of many GPUs.
 //
-// MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are drawn once from a fixed
-// seed, in the mix's proportions. Estimates are kept in a table of fixed size. The numbers were chosen on the openb
-// default trace with four variations of it, so that the policy allocates more than FGD on each of the five.
+// For MIG GPUs it counts the slices that a random request of the mix can't use. The runs are drawn once from a fixed
+// seed, in the mix's proportions. Estimates are cached in a table of fixed size. The constants were chosen on the openb
+// default trace and four variations of it, so that the policy allocates more than FGD on each of the five.
 //
 // Names and order of the typical requests do not matter. The policy sets 1 MiB aside for estimates. The error is an
 // ErrInvalid that names every problem.
@@ -119,8 +119,8 @@ func (p *lookAhead) draw(kinds []kind) {
 
 func (p *lookAhead) Name() string { return "cotenant" }
 
-// Score is the decrease of stranded capacity, in thousandths of a GPU, including the capacity that the request itself
-// uses: it is positive where a request fills capacity that would have been stranded.
+// Score is the decrease of stranded capacity in thousandths of a GPU, including the capacity that the request uses: it
+// is positive if the request fills capacity that would have been stranded.
 func (p *lookAhead) Score(o *Option) float64 {
 	return p.stranded(o.Before) - p.stranded(o.After) - packing(o)
 }

@@ -19,49 +19,49 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrInvalid is wrapped by the errors about an input that breaks a rule; they name every place.
+// ErrInvalid is wrapped by errors about invalid input; they name every problem.
 var ErrInvalid = errors.New("placement: invalid input")
 
-// Request states the needs of one workload's replica (a pod, say). It must not be modified once it was given to this
-// package.
+// Request states the needs of one workload's replica, such as a pod. It must not be modified after it was passed to
+// this package.
 type Request struct {
-	// Name is the replica's: its key in the layout, and in messages.
+	// Name is the replica's key in the layout, and its name in messages.
 	Name     string
 	CPUMilli int64         // thousandths of a core
 	Memory   sharing.Bytes // of the host
 
-	// GPUs is the number of GPUs that it needs, all of one node and by one mechanism; 0 is none at all.
+	// GPUs is the number of GPUs that it needs, on one node and by one mechanism; 0 means none.
 	GPUs int
-	// Milli is the thousandths of each GPU's compute: 1000 asks for whole GPUs. GPUMemory is its part of each
-	// GPU's memory. Neither is charged for the other; 0 is not limited.
+	// Milli is the thousandths of each GPU's compute: 1000 requests whole GPUs. GPUMemory is its memory on each GPU. They
+	// are independent; 0 means no amount.
 	Milli     int
 	GPUMemory sharing.Bytes
-	// Busy is the thousandths of each GPU's compute that it is measured, or expected, to use. It orders places: GPUs
-	// that would have more work than they do come last, and none is refused for it.
+	// Busy is the thousandths of each GPU's compute that it is measured, or expected, to use. It only orders places:
+	// overloaded GPUs come last, but are not refused.
 	Busy int
-	// Profile asks for one MIG instance instead, by its name on the GPU.
+	// Profile requests one MIG instance instead, by the profile's name on the GPU.
 	Profile string
 
-	Models []string // the GPU models that will do; empty = any
+	Models []string // the acceptable GPU models; empty = any
 	// Mechanisms lists the acceptable mechanisms, best first. Empty means whole GPUs, or with a Profile MIG: sharing
 	// is never assumed.
 	Mechanisms []sharing.Mechanism
-	// Linked asks for GPUs that NVLink connects. Where it is not set, such GPUs come first.
+	// Linked requires GPUs connected by NVLink. Otherwise they are only preferred.
 	Linked bool
 
-	// Workload is the one that it is a replica of, with its trusted tenants and its objective. nil is a workload
-	// without a name. Replicas of one workload share one.
+	// Workload is its workload, with trusted tenants and objective; nil means a workload without a name. Replicas of one
+	// workload share one pointer.
 	Workload *layout.Workload
-	// Demand states the needs of the workload that it is a replica of; nil = not known. On nodes of a pool with a
-	// target ([Scorer].Targets), the filter's checks are then asked as well.
+	// Demand states the workload's needs; nil = not known. On nodes of a pool with a target ([Scorer].Targets), the
+	// filter's checks then apply too.
 	Demand *filter.Demand
 }
 
-// Limits of an input: larger numbers are taken for mistakes.
+// Limits of inputs: larger numbers are errors.
 const (
 	MaxCPUMilli = 1_000_000_000
 	MaxMemory   = 1 << 50
-	MaxGPUs     = 16 // of one request, and of a node that GPUs are chosen on: others have their first 16 looked at
+	MaxGPUs     = 16 // of one request; of larger nodes only the first 16 are considered
 )
 
 // placeable lists the mechanisms that placement supports: not MIG with MPS inside,
@@ -150,8 +150,8 @@ func (r *Request) shape() shape {
 }
 
 // RequestOf returns the request of one replica of a workload for a GPU under a mechanism, and under MIG a profile, from
-// the demand that the filter checks. Its busy share orders places and refuses none, as in Decide. w lists the tenants
-// that it trusts; without an objective, a copy of it gets the demand's. The caller adds the host's CPU and memory.
+// the filter's demand. The busy share only orders places, as in Decide. w lists the trusted tenants; if it has no
+// objective, a copy with the demand's is used. The caller adds the host's CPU and memory.
 func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
 		Workload: w}

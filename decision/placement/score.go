@@ -15,14 +15,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Policy scores the ways to take a request. It must be safe for concurrent use and answer the same for the same option,
-// whatever the request's name, so that a Placer may keep scores.
+// Policy scores the ways to take a request. It must be safe for concurrent use and give equal scores to equal options,
+// regardless of the request's name, so that a Placer may cache scores.
 type Policy interface {
 	// Name is short and stable: "best-fit".
 	Name() string
-	// Score scores an option; higher is better. Scores are compared between options for one request only, or for one
-	// that represents similar ones. The scorer subtracts the work of GPUs beyond their capacity and the work that
-	// tenants are predicted to lose, in thousandths of a GPU. The option must not be kept or changed.
+	// Score scores an option; higher is better. Scores are only compared between options for one request, or for one that
+	// represents similar ones. The scorer subtracts the work of GPUs beyond their capacity and the work that tenants are
+	// predicted to lose, in thousandths of a GPU. The option must not be retained or changed.
 	Score(o *Option) float64
 }
 
@@ -32,17 +32,17 @@ type Option struct {
 	Node    string
 	Before  *View
 	After   *View
-	GPUs    []uint8 // those taken; empty for a request without GPU
+	GPUs    []uint8 // indexes of its GPUs; empty for a request without GPU
 	Start   int     // of the MIG instance; -1 without
 }
 
-// Offer is the best way for one node to take a request, by the node's name. It holds on the layout that it was made on,
-// and on later ones until something else took its place: [Scorer.Assign] finds out. Offers are comparable.
+// Offer is the best way for one node to take a request. It is valid on its layout, and on later ones until its place is
+// taken, which [Scorer.Assign] checks. Offers are comparable.
 type Offer struct {
 	Node  string
 	Score float64
-	// Slowdown is the worst that is predicted for the request or a neighbour of it. Unpredicted counts the tenants, the
-	// request included, without a prediction; 0 without a Slowdown where there are no neighbours.
+	// Slowdown is the worst predicted slowdown of the request or a neighbour. Unpredicted counts the tenants without a
+	// prediction, the request included. Without neighbours Slowdown is missing and Unpredicted 0.
 	Slowdown    sharing.Optional[float64]
 	Unpredicted int
 	Mechanism   sharing.Mechanism // None without GPU
@@ -52,16 +52,16 @@ type Offer struct {
 	n           int8
 }
 
-// Scorer filters and scores nodes for requests under one policy. Its fields must not change once it is used; it is then
-// safe for concurrent use, and scoring a node does not allocate.
+// Scorer filters and scores nodes for requests under one policy. Its fields must not change after its first use; it is
+// then safe for concurrent use, and scoring a node does not allocate.
 type Scorer struct {
 	Policy Policy
-	// Forecaster predicts the slowdown of tenants by their neighbours. Scores are then lower by the work that the
-	// tenants of a GPU lose to a new one: a tenant of m thousandths that runs x times slower loses m*(1-1/x), and where
-	// x is not predicted n tenants are taken to be n times slower. nil = no predictions, and requests with an objective
-	// get no neighbours.
+	// Forecaster predicts the slowdown of tenants by their neighbours. Scores are then lower by the work that the tenants
+	// of a GPU lose to a new one: a tenant of m thousandths that runs x times slower loses m*(1-1/x); without a prediction
+	// n tenants count as n times slower. nil = no predictions, and requests with an objective get no neighbours.
 	Forecaster Forecaster
-	// Targets are the filter's facts about pools' GPUs, by the pool's name: a Request with a Demand is checked by them.
+	// Targets are the filter's facts about pools' GPUs, by pool name, to check a Request with a Demand; nil = no such
+	// checks.
 	Targets map[string]*filter.Target
 
 	scratch sync.Pool // of *work
@@ -82,7 +82,7 @@ type work struct {
 	why   filter.Reason
 }
 
-// NewScorer returns a scorer of a policy. p may be nil, see [Scorer].
+// NewScorer returns a scorer with a policy. p may be nil, see [Scorer].
 func NewScorer(policy Policy, p Forecaster) *Scorer { return &Scorer{Policy: policy, Forecaster: p} }
 
 // work is the scratch space for a request and a node; open has everybody trust everybody.
@@ -98,9 +98,9 @@ func (s *Scorer) work(n *layout.Node, r *Request, open bool) *work {
 	return w
 }
 
-// Filter reports whether a node takes a request now, or the reason of the GPU that came nearest to a fit. Without a
-// forecaster, requests that have an objective, or would get a neighbour with one, are unknown. It does not allocate
-// where there is no forecaster.
+// Filter reports whether a node takes a request now, or else the reason of the GPU closest to a fit. Without a
+// forecaster the answer is unknown for requests that have an objective, or would get a neighbour with one, and Filter
+// does not allocate.
 func (s *Scorer) Filter(n *layout.Node, r *Request) filter.Reason { return s.filter(n, r, false) }
 
 // filter is Filter; open has everybody trust everybody.
@@ -142,8 +142,8 @@ func closer(r *filter.Reason, other filter.Reason) {
 	}
 }
 
-// Score filters a node and, where it passes, returns its best way to take the
-// request. Equal scores go to the fullest GPU, then the lowest index and start.
+// Score filters a node and, if it passes, returns its best way to take the request. Ties go to the fullest GPU, then
+// the lowest index and start.
 func (s *Scorer) Score(n *layout.Node, r *Request) (Offer, filter.Reason) {
 	if best, ok := s.score(n, r, false); ok {
 		return best, filter.Pass()

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// View is the free capacity of a node, as policies see it. Policies must not change it.
+// View is the free capacity of a node, for policies, which must not change it.
 type View struct {
 	CPUMilli int64
 	Memory   sharing.Bytes
@@ -23,10 +23,9 @@ type View struct {
 type GPUView struct {
 	Mechanism sharing.Mechanism
 	Tenants   int32
-	// Milli is the free thousandths: of compute neither booked nor expected to be used, or of memory where less of
-	// that is free.
+	// Milli is the free thousandths of compute neither booked nor expected to be used, or of memory if that is less.
 	Milli  int32
-	Memory sharing.Bytes // that is free; means nothing where Total is 0
+	Memory sharing.Bytes // free memory; ignore it if Total is 0
 	Total  sharing.Bytes // 0 = not known
 	MIG    *mig.Model    // of a GPU in MIG mode
 	Mask   uint32        // placement units that are taken, of a GPU in MIG mode
@@ -45,7 +44,7 @@ func (v *View) fill(n *layout.Node) {
 	}
 }
 
-// ViewOf returns the free capacity of a node, as policies see it.
+// ViewOf returns the free capacity of a node in the form for policies.
 func ViewOf(n *layout.Node) (v View) {
 	v.fill(n)
 	return v

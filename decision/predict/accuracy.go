@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrorSummary holds the distance of a metric's predictions from measurements, as
-// absolute relative errors; quantiles by nearest rank.
+// ErrorSummary summarizes the absolute relative errors of a metric's predictions; quantiles are by nearest rank.
 type ErrorSummary struct {
 	Mechanism    sharing.Mechanism `json:"mechanism"`
 	Metric       profile.Metric    `json:"metric"`
@@ -20,8 +19,8 @@ type ErrorSummary struct {
 	MeanFraction float64           `json:"mean"`
 	P50Fraction  float64           `json:"p50"`
 	P95Fraction  float64           `json:"p95"`
-	// CoverageFraction is the share of measurements within their 90% interval, and WidthFraction the intervals'
-	// mean width over their values. Both are missing for baselines, which have no intervals.
+	// CoverageFraction is the share of measurements within their 90% interval, and WidthFraction the intervals' mean width
+	// over their values. Both are missing for baselines without intervals.
 	CoverageFraction sharing.Optional[float64] `json:"coverage,omitzero"`
 	WidthFraction    sharing.Optional[float64] `json:"width,omitzero"`
 }

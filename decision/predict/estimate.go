@@ -12,10 +12,10 @@ import (
 // Estimate holds the figures of a tenant, with bounds at the confidence of the evaluation.
 type Estimate struct {
 	P99   [LatencyCount]profile.Interval // seconds; zero where not known
-	Rate  profile.Interval               // part of its isolated rate, work without latency objectives
-	Busy  profile.Interval               // utilization of its part of the GPU; 1 or more: it cannot keep up
-	Floor [LatencyCount]float64          // least seconds of each latency there, see [Machine.Floor]
-	// Predicted is the prediction behind it, where all tenants of the GPU were measured; else nil.
+	Rate  profile.Interval               // fraction of its isolated rate, for work without latency objectives
+	Busy  profile.Interval               // utilization of its part of the GPU; 1 or more means overload
+	Floor [LatencyCount]float64          // lower bound of each latency there in seconds, see [Machine.Floor]
+	// Predicted is the underlying prediction if all tenants of the GPU were measured; else nil.
 	Predicted *Prediction
 }
 
@@ -37,8 +37,8 @@ func (o *Estimate) held(d *Tenant, see func(b profile.Interval, most float64)) {
 	}
 }
 
-// Finish is the time in which work that ends is finished, in seconds: its isolated time over its rate, of which the
-// doubts are independent.
+// Finish returns the run time of finite work in seconds: its isolated time over its rate, with independent
+// uncertainties.
 func (o *Estimate) Finish(d *Tenant) profile.Interval {
 	t, r := &d.Takes, &o.Rate
 	v := t.Value / r.Value
@@ -46,7 +46,7 @@ func (o *Estimate) Finish(d *Tenant) profile.Interval {
 		High: v * math.Exp(math.Hypot(math.Log(t.High/t.Value), math.Log(r.Value/r.Low)))}
 }
 
-// Kept reports whether every objective is met, at the confidence of the estimate; no means that one is missed at it.
+// Kept answers whether every objective is met at the confidence of the estimate; no means that one is missed at it.
 func (o *Estimate) Kept(d *Tenant) sharing.Answer {
 	answer := sharing.AnswerYes
 	o.held(d, func(b profile.Interval, most float64) {
@@ -57,7 +57,7 @@ func (o *Estimate) Kept(d *Tenant) sharing.Answer {
 	return answer
 }
 
-// Likely reports whether every objective is met in the median.
+// Likely reports whether every objective is met by the median estimate.
 func (o *Estimate) Likely(d *Tenant) bool {
 	likely := true
 	o.held(d, func(b profile.Interval, most float64) { likely = likely && b.Value <= most })

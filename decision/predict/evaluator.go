@@ -14,23 +14,23 @@ import (
 )
 
 // Evaluator estimates the latencies and rates of tenants that share a GPU, by one predictor, and caches its
-// simulations: the same group gets the same result at once, in other decisions too. It is safe for concurrent use; a
-// nil Evaluator is for tenants without measurements.
+// simulations, also across decisions. It is safe for concurrent use; a nil Evaluator is for tenants without
+// measurements.
 type Evaluator struct {
 	predictor Predictor
 	kept      memo.Table[string, []Prediction]
 	isolated  isolatedCache
 }
 
-// EvaluatorOf returns the evaluator of the workloads in ps by p. It is the same for predictors of the same content
-// until profiles are added.
+// EvaluatorOf returns the evaluator of the workloads in ps by p. Equal predictors share one evaluator until profiles
+// are added.
 func EvaluatorOf(ps *profile.Profiles, p *Predictor) *Evaluator {
 	return ps.Made(fmt.Sprintf("%+v", *p), func() any { return &Evaluator{predictor: *p} }).(*Evaluator)
 }
 
-// Evaluate estimates each of the tenants on a share of a GPU, at a one-sided confidence (0.5 to 0.999). Where all were
-// measured there, the estimates are the predictor's, by its closed form where that leaves no objective open and else by
-// simulation; otherwise they are closed forms of queues, which move every unmeasured quantity.
+// Evaluate estimates each of the tenants on a share of a GPU, at a one-sided confidence (0.5 to 0.999). If all were
+// measured on the GPU, the estimates are the predictor's: by its closed form, or by simulation if that leaves an
+// objective open. Otherwise they are closed forms of queues, with bounds for every unmeasured quantity.
 func (f *Evaluator) Evaluate(m Machine, share Share, tenants []Tenant, confidence float64) []Estimate {
 	if f == nil || len(tenants) > maxGroup || slices.ContainsFunc(tenants, func(d Tenant) bool { return d.Solo == nil }) {
 		return fromPriors(m, share, tenants, confidence)
@@ -77,7 +77,7 @@ func estimates(m Machine, share Share, tenants []Tenant, found []Prediction) []E
 	return out
 }
 
-// Predict predicts a group of the profiles' workloads as [Predictor.Predict] does by simulation. The result must not be
+// Predict predicts a group of the profiles' workloads by simulation, as [Predictor.Predict]. The result must not be
 // changed.
 func (f *Evaluator) Predict(mechanism sharing.Mechanism, group []profile.Solo) ([]Prediction, error) {
 	key := []byte{byte(mechanism)}

@@ -10,16 +10,16 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// ErrNothingToFit reports that there is no measured co-located row to calibrate on.
+// ErrNothingToFit is returned by Predictor.Fit without a measured co-located row.
 var ErrNothingToFit = errors.New("predict: no measured co-located row to calibrate on")
 
-// Fit returns p calibrated on files of measurements: the errors to expect, the cost of MPS to a lone tenant, and
-// corrections of engines and tenants for which the models were not made. The isolated rows of each file are the
-// profiles of its co-located rows.
+// Fit returns p calibrated on files of measurements: the expected errors, the cost of MPS to an isolated tenant, and
+// corrections for engines and tenants outside the models' calibration. The isolated rows of each file are the profiles
+// of its co-located rows.
 //
-// Rows measured in one go on one machine are a series (Row.Series; a file whose rows have none is one). Two series
-// differ by more than two runs in one series do, so few series widen the intervals (see [Residual]). Only rows of
-// the predictor's GPU count, see [Predictor.On]; rows without a GPU are counted as such.
+// Rows measured in one session on one machine form a series (Row.Series; a file without series is one). Series differ
+// more than runs within a series, so few series widen the intervals (see [Residual]). Only rows of the predictor's GPU
+// count, see [Predictor.On]; rows without a GPU count as rows of it.
 func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {
@@ -28,10 +28,9 @@ func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error)
 	return s.calibrate(subset{gpu: oneName(p.GPU)})
 }
 
-// CrossValidate predicts every co-located row of the files by a predictor that was calibrated, from p, without the
-// row's series: on the other series of the same GPU where there are seven or more, or else on those of p's GPU, or else
-// on all. A workload without an isolated row in its file is looked up in the others. The rows keep their order;
-// Measured.Series names their series.
+// CrossValidate predicts every co-located row of the files by p calibrated without the row's series: on the other
+// series of the same GPU if there are seven or more, or else on those of p's GPU, or else on all. A workload without an
+// isolated row in its file is looked up in the others. The rows are in their order; Measured.Series names their series.
 func (p Predictor) CrossValidate(method Method, files ...profile.Rows) ([]Measured, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {
@@ -52,11 +51,11 @@ type Mix struct {
 	Rows        profile.Rows
 	Group       []profile.Solo // by row
 	Predictor   *Predictor
-	Err         error // why nothing predicts it
+	Err         error // why there is no prediction
 }
 
-// Mixes lists the co-located cases of files, each with the predictor that
-// CrossValidate takes for it. Where the files hold no other series, that is p.
+// Mixes lists the co-located cases of files, each with the predictor that CrossValidate uses for it: p if the files
+// hold no other series.
 func (p Predictor) Mixes(method Method, files ...profile.Rows) ([]Mix, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {

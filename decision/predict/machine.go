@@ -17,31 +17,31 @@ const (
 	LatencyCount
 )
 
-// LatencyName is the name of a latency: TTFT, TPOT or E2E.
+// LatencyName returns the name of a latency: TTFT, TPOT or E2E.
 func LatencyName(k int) string { return [LatencyCount]string{"TTFT", "TPOT", "E2E"}[k] }
 
-// Share holds the part of a GPU or slice that a mechanism gives its tenants.
+// Share is the part of a GPU that a mechanism gives its tenants.
 type Share struct {
 	Mechanism sharing.Mechanism // exclusive, time-slicing, mps or mig
-	SMs       float64           // share of the GPU's SMs, 1 = all; of a MIG slice
+	SMs       float64           // share of the GPU's SMs, such as a MIG slice's; 1 = all
 	Bandwidth float64           // share of its memory bandwidth
 }
 
-// Least is the least work of a model server on each of its GPUs, with any engine; zero where nothing is known of it.
+// Least is the smallest possible work of a model server on each of its GPUs, with any engine; zero fields are unknown.
 type Least struct {
 	Weights float64 // bytes of the weights that a decode step reads
 	KV      float64 // bytes of one request's KV cache that it reads
-	Prompt  float64 // operations of a prompt's prefill: 2 for each parameter and token
+	Prompt  float64 // operations of a prompt's prefill: 2 per parameter and token
 	Width   float64 // bytes of a parameter; 0 = 2
 	Output  float64 // mean tokens of an answer; 0 = 1
 }
 
 var boost = table.Unmeasured.Boost.Value
 
-// Floor returns the least seconds that each latency can take on a share of the machine: the bytes over the peak
-// bandwidth and the operations over the peak rate at the width of the weights; 0 where one of them is not known.
-// This is the roofline model (S. Williams, A. Waterman and D. Patterson, Communications of the ACM 52(4), 2009). A
-// step gives every request one token.
+// Floor returns a lower bound of each latency in seconds on a share of the machine: the bytes over the peak bandwidth
+// and the operations over the peak rate at the width of the weights; 0 if one of them is not known. This is the
+// roofline model (S. Williams, A. Waterman and D. Patterson, Communications of the ACM 52(4), 2009). A step generates
+// one token for every request.
 func (m Machine) Floor(share Share, l Least) (f [LatencyCount]float64) {
 	if bandwidth := m.Bandwidth * share.Bandwidth; bandwidth > 0 {
 		f[LatencyTTFT] = l.Weights / bandwidth
@@ -54,8 +54,8 @@ func (m Machine) Floor(share Share, l Least) (f [LatencyCount]float64) {
 	return f
 }
 
-// Rate is the operations a second on operands of so many bytes: twice as many on
-// those of half the width, down to the narrowest that the GPU computes with.
+// Rate returns the operations a second on operands of width bytes: twice as many at half the width, down to the
+// narrowest that the GPU supports.
 func (m Machine) Rate(width float64) float64 {
 	return m.FLOPs * 2 / max(cmp.Or(width, 2), m.Narrowest)
 }
@@ -72,11 +72,11 @@ var tensorRates = [...]struct{ perCycle, ghz, narrowest float64 }{
 	sharing.ArchitectureBlackwell: {8192, 1.96, 0.5},
 }
 
-// Machine holds the peaks of a GPU.
+// Machine holds the peak rates of a GPU.
 type Machine struct {
 	Bandwidth float64 // bytes a second; 0 = not known
 	FLOPs     float64 // dense 16-bit operations a second; 0 = not known
-	Narrowest float64 // bytes of the narrowest operand that it has a rate of its own for; 0 = any
+	Narrowest float64 // bytes of the narrowest operand with a rate of its own; 0 = any
 }
 
 // MachineOf reads a GPU's row; figures that the table lacks stay 0.

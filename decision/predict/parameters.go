@@ -29,18 +29,18 @@ type Parameter struct {
 	// Basis is measured, fitted or assumed, and Source the origin of the value.
 	Basis  sharing.Basis `yaml:"basis,required" json:"basis"`
 	Source string        `yaml:"source" json:"source,omitempty"`
-	// Independent is the same quantity measured in another way, when it was.
+	// Independent is the same quantity measured in another way; missing if it was not.
 	Independent sharing.Optional[float64] `yaml:"independent" json:"independent,omitzero"`
 }
 
 // Parameters are the constants of the models, each with a meaning, for one GPU model and driver.
 type Parameters struct {
-	// Of time-slicing: the time that a context keeps the GPU, the time lost to a change of context, and that of a slice,
-	// beyond the switch, in which resumed work does not advance. Of a decode step the part that is not on the GPU, the
-	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill, which reads the
-	// weights once as a decode step does, the prompt tokens that add the work of another step, without GPM;
-	// the part of its time in which the GPU works at most (the host has the rest), and the part of that which is left
-	// when its kernels have piled up behind a neighbour.
+	// Time-slicing: Quantum is the time that a context keeps the GPU, Switch the time lost to a change of context,
+	// SliceLoss the further time of a slice in which resumed work does not advance. Decode step: HostFraction is its part
+	// off the GPU, HostPerToken the host's time per sequence, BatchDoubling the growth on the GPU with a doubled batch.
+	// Prefill, which reads the weights once as a decode step does: PrefillTokens, used without GPM, are the prompt tokens
+	// that add the work of another step; PrefillBusy is the largest part of its time with the GPU at work (the host has
+	// the rest), PrefillCatchUp the part of that which remains when its kernels have queued behind a neighbour.
 	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`
 	Switch         Parameter `yaml:"switch,required" json:"switch"`
 	SliceLoss      Parameter `yaml:"slice_loss,required" json:"slice_loss"`
@@ -55,11 +55,11 @@ type Parameters struct {
 
 // MPSParameters are the constants of MPS.
 type MPSParameters struct {
-	// The share of the memory bandwidth at which a decode step's kernel reads, once it does; the share of the time
-	// in which a neighbour's kernel reads for which one's own waits, and that of the time in which it does not read; the
-	// growth of a step's waits with a doubled batch; the waits of a prefill over a decode step's; the growth of GPU work
-	// as soon as others are active; the ms that MPS adds to a decode step of an isolated tenant; and the exponent of a
-	// step's growth with the inverse of the SM share.
+	// KernelBandwidth is the share of the memory bandwidth that a decode step's kernel uses while it reads; MemoryBlocking
+	// and QueueShare are the shares of a neighbour's time, reading and not reading, for which a kernel waits; BatchWaits
+	// is the growth of a step's waits with a doubled batch; PrefillWaits are a prefill's waits over a decode step's;
+	// Arbitration is the growth of GPU work as soon as others are active; LoneStepCost is the time in ms that MPS adds to
+	// a decode step of an isolated tenant; CapExponent is that of a step's growth with the inverse SM share.
 	KernelBandwidth Parameter `yaml:"kernel_bandwidth,required" json:"kernel_bandwidth"`
 	MemoryBlocking  Parameter `yaml:"memory_blocking,required" json:"memory_blocking"`
 	QueueShare      Parameter `yaml:"queue_share,required" json:"queue_share"`
@@ -70,7 +70,7 @@ type MPSParameters struct {
 	CapExponent     Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`
 }
 
-// Named ranges over the parameters with their JSON names, in order.
+// Named returns an iterator over the parameters with their JSON names, in order.
 func (p *Parameters) Named() iter.Seq2[string, *Parameter] {
 	return func(yield func(string, *Parameter) bool) {
 		v := reflect.ValueOf(p).Elem()
@@ -82,14 +82,14 @@ func (p *Parameters) Named() iter.Seq2[string, *Parameter] {
 	}
 }
 
-// Residual is the distance of a metric's predictions from measurements that the predictor had not seen.
+// Residual is the error of a metric's predictions for measurements outside the calibration.
 type Residual struct {
-	// HalfWidth is the half-width of the 90% interval on the scale of
-	// logarithms: a measured value lies within value x exp(+-HalfWidth).
+	// HalfWidth is the half-width of the 90% interval on the logarithmic scale: from value x exp(-HalfWidth) to value x
+	// exp(HalfWidth).
 	HalfWidth float64 `yaml:"half_width,required" json:"half_width"`
-	// Points is the number of measurements behind it, 0 for a prior, and Series the number of series that they come
-	// from. Mean and P95 are the absolute relative error with the series left out of the calibration, or with the
-	// case left out where there is only one; absent for a prior.
+	// Points is the number of measurements behind it, 0 for a prior, and Series the number of series that they come from.
+	// Mean and P95 are those of the absolute relative errors with the series, or the case if there is only one series,
+	// left out of the calibration; absent for a prior.
 	Points int                       `yaml:"points" json:"points"`
 	Series int                       `yaml:"series" json:"series,omitempty"`
 	Mean   sharing.Optional[float64] `yaml:"mean_error_fraction" json:"mean_error_fraction,omitzero"`
@@ -101,27 +101,27 @@ type residuals = map[profile.Metric]Residual
 // version is the version of a Predictor's JSON form.
 const version = 4
 
-// Predictor predicts co-location from profiles: it holds the constants of sharing a GPU and the errors to expect. It is
+// Predictor predicts co-location from profiles: it holds the constants of sharing a GPU and the expected errors. It is
 // a value: copy it, write it as JSON, read it back with [ParsePredictor]. Make one with [NewPredictor], and calibrate
 // it with [Predictor.Fit].
 type Predictor struct {
 	Version int `yaml:"version,required" json:"version"`
-	// GPU and Driver are those of the measurements.
+	// GPU and Driver are those on which it was measured.
 	GPU        string     `yaml:"gpu_name,required" json:"gpu_name"`
 	Driver     string     `yaml:"driver" json:"driver,omitempty"`
 	Parameters Parameters `yaml:"parameters,required" json:"parameters"`
-	// Models are those that the predictor was calibrated on; empty for priors. Intervals are wider for others.
+	// Models lists the models that the predictor was calibrated on; empty for priors. Intervals are wider for others.
 	Models []string `yaml:"models" json:"models,omitempty"`
-	// Engines are those of the rows that it was calibrated on, in addition to that of the built-in constants.
+	// Engines lists the engines that it was calibrated on, in addition to that of the built-in constants.
 	Engines []string `yaml:"engines" json:"engines,omitempty"`
 	// Learned holds corrections of engines and tenants that the models were not calibrated on.
 	Learned []Learned `yaml:"learned" json:"learned,omitempty"`
-	// TimeSlicing and MPS are the errors to expect, by metric, of groups of servers that the models are calibrated on.
+	// TimeSlicing and MPS are the expected errors, by metric, for groups of servers that the models are calibrated on.
 	TimeSlicing map[profile.Metric]Residual `yaml:"time_slicing,required" json:"time_slicing"`
 	MPS         map[profile.Metric]Residual `yaml:"mps,required" json:"mps"`
 }
 
-// Learned is by how much an engine, or a tenant that serves no tokens, was slower side by side than predicted.
+// Learned is the factor by which an engine, or a tenant without tokens, was slower co-located than predicted.
 type Learned struct {
 	Of        string            `yaml:"of,required" json:"of"` // the engine, or the tenant's model
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
@@ -142,8 +142,8 @@ func (p *Predictor) found(of string, m sharing.Mechanism) *Learned {
 // loneLayers are the layers of the server that LoneStepCost was derived for, a 1B model's, where it wasn't measured.
 const loneLayers = 16
 
-// NewPredictor returns the predictor for an H200 with driver 580 as measured for this project. Its quantum and switch
-// are measured; the rest are physical constants that describe the co-location data, and priors anywhere else.
+// NewPredictor returns the predictor for an H200 with driver 580, measured by this project. Its quantum and switch are
+// measured; the other constants describe the co-location data there, and are priors on any other GPU.
 func NewPredictor() Predictor {
 	p := Predictor{Version: version, GPU: "H200", Driver: "580.159.04"}
 	q, slices, mps := &p.Parameters, &table.Slices, &table.MPS
@@ -180,7 +180,7 @@ var priorHalfWidths = [2][profile.MetricStepP50]float64{
 	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},
 }
 
-// Validate names everything that is wrong with p in one error, or returns nil.
+// Validate returns an error that names every problem of p, or nil.
 func (p *Predictor) Validate() error {
 	var list problem.List
 	list.If(p.Version != version, "version",
@@ -246,12 +246,12 @@ func widened(r residuals, by float64) residuals {
 func (p *Parameters) slice() float64  { return p.Quantum.Value - p.SliceLoss.Value }
 func (p *Parameters) change() float64 { return p.Switch.Value + p.SliceLoss.Value }
 
-// Scheduler returns the time-slicing of the parameters; the time that each slice loses is taken from the slice.
+// Scheduler returns the time-slicing of the parameters; SliceLoss is subtracted from the quantum.
 func (p *Parameters) Scheduler() timeslice.Scheduler {
 	return timeslice.Scheduler{Quantum: millis(p.slice()), Switch: millis(p.change())}
 }
 
-// Law returns the contention of clients of MPS.
+// Law returns the constants of contention among MPS clients.
 func (p *Parameters) Law() contention.Law {
 	mps := &table.MPS
 	return contention.Law{MostReading: 0.85, // so that waits end; no server that was measured reads more

@@ -14,8 +14,8 @@ import (
 )
 
 // Predict predicts the co-located figures of each tenant of a group on one GPU, under time-slicing or MPS, in the order
-// of the group. A group of one predicts the mechanism's own cost. The error names every unpredictable
-// tenant, with the reason. Predict only reads p and may be called concurrently.
+// of the group. A group of one gives the mechanism's own cost. The error names every unpredictable tenant, with the
+// reason. Predict is safe for concurrent use.
 func (p *Predictor) Predict(mechanism sharing.Mechanism, group []profile.Solo, method Method) ([]Prediction, error) {
 	return p.predict(mechanism, group, method, nil)
 }

@@ -31,7 +31,7 @@ func (p *Prediction) hold(confidence float64) {
 	stretch(&p.Slowdown, z)
 }
 
-// Widened returns the prediction with the interval of one metric so many times as wide, as a logarithm.
+// Widened returns the prediction with the interval of one metric widened by a factor on the logarithmic scale.
 func (p Prediction) Widened(m profile.Metric, times float64) Prediction {
 	stretch(&p.value[m], times)
 	return p
@@ -66,22 +66,22 @@ const (
 	isolatedOnly
 )
 
-// Prediction holds the figures that one tenant of a group will see.
+// Prediction holds the predicted figures of one tenant of a group.
 type Prediction struct {
 	Mechanism sharing.Mechanism
-	// Calibrated is true where all of the group are servers of engines that the predictor was calibrated on: its
-	// intervals are narrower.
+	// Calibrated is set if all of the group are servers of engines that the predictor was calibrated on: the intervals are
+	// narrower.
 	Calibrated bool
-	// Basis is BasisFitted for a predictor calibrated on measurements, else
-	// BasisPrior; BasisTransferred where those are of another GPU.
+	// Basis is BasisFitted for a predictor calibrated on measurements, else BasisPrior; BasisTransferred if those are from
+	// another GPU.
 	Basis        sharing.Basis
 	value        [profile.MetricCount]profile.Interval // the zero Interval where nothing was predicted
 	isolatedRate float64                               // steps a second of a tenant that serves no tokens
-	// Slowdown is the predicted TPOT over that of the isolated workload without MPS, where that was measured; else over
-	// the profile used.
+	// Slowdown is the predicted TPOT over the TPOT of the isolated workload without MPS, if measured, or else of the
+	// profile used.
 	Slowdown profile.Interval
-	// Turns is the number of time slices of a decode step; missing for MPS. OtherTurns is another that it may take, which
-	// puts the prediction off by a round: one counted nearly as often with a spinning neighbour, the number that its
+	// Turns is the number of time slices of a decode step; missing for MPS. OtherTurns is another possible number, which
+	// would change the latency by a round: one counted nearly as often with a spinning neighbour, the number that its
 	// length implies, or that of a step within 8% of its length.
 	Turns, OtherTurns sharing.Optional[int]
 	// Notes are the reasons why the intervals are wider than usual.
@@ -96,7 +96,7 @@ func (p *Prediction) Get(m profile.Metric) (profile.Interval, bool) {
 	return p.value[m], p.value[m].Value > 0
 }
 
-// All ranges over the metrics that were predicted, in order.
+// All returns an iterator over the predicted metrics, in order.
 func (p *Prediction) All() iter.Seq2[profile.Metric, profile.Interval] {
 	return func(yield func(profile.Metric, profile.Interval) bool) {
 		for m := range profile.Metric(profile.MetricCount) {
@@ -136,13 +136,13 @@ func (p *Prediction) include(m profile.Metric, v float64) {
 	}
 }
 
-// Method names a way to compute a prediction. The zero value is MethodSimulated's.
+// Method selects the way to compute a prediction. "" means MethodSimulated.
 type Method string
 
 // The methods.
 const (
-	// MethodSimulated runs the tenants' engines, client by client and step by step,
-	// on a simulated GPU: the more accurate, in tens of milliseconds.
+	// MethodSimulated runs the tenants' engines, client by client and step by step, on a simulated GPU: more accurate, in
+	// tens of milliseconds.
 	MethodSimulated Method = "simulated"
 	// MethodClosedForm averages over the activities of the neighbours (decoding, prefilling, none): explainable, in
 	// microseconds.

@@ -39,16 +39,16 @@ func driverBranch(s string) string {
 	return branch
 }
 
-// Errors of predictions, to be tested for with errors.Is.
+// Errors of predictions; test for them with errors.Is.
 var (
-	// ErrOtherGPU is returned for a profile of a GPU to which the parameters do not carry over from the predictor's.
+	// ErrOtherGPU is returned for a profile of a GPU to which the predictor's parameters do not apply.
 	ErrOtherGPU = errors.New("predict: the profile is of another GPU than the predictor")
 	// ErrUnpredictable is returned for a profile that lacks figures that a prediction needs.
 	ErrUnpredictable = errors.New("predict: the profile does not allow a prediction")
 )
 
-// ParsePredictor reads a predictor that was written as JSON, strictly: the error names every problem with its path. For
-// another version it names the version only.
+// ParsePredictor reads a predictor from JSON, strictly: the error names every problem with its path, or only the
+// version if that differs.
 func ParsePredictor(data []byte) (*Predictor, error) {
 	var head struct {
 		Version int `json:"version"`
@@ -73,21 +73,21 @@ func ParsePredictor(data []byte) (*Predictor, error) {
 	return &p, nil
 }
 
-// LoadPredictor reads a file that [ParsePredictor] takes.
+// LoadPredictor reads a file in the format of [ParsePredictor].
 func LoadPredictor(path string) (*Predictor, error) { return strictyaml.Load(path, ParsePredictor) }
 
-// KnowsMPS reports whether the predictor's constants of MPS apply to a GPU: MPS was another before Volta.
+// KnowsMPS reports whether the predictor's constants of MPS apply to a GPU: MPS before Volta differs.
 func (p *Predictor) KnowsMPS(on *sharing.GPU) bool {
 	here, err := sharing.LookupGPU(p.GPU)
 	return err != nil || (on.Architecture < sharing.ArchitectureVolta) == (here.Architecture < sharing.ArchitectureVolta)
 }
 
-// SimulatedGPU reports whether a name is of a simulation, as package probe and cotenant measure name theirs: it is no
-// evidence for a product.
+// SimulatedGPU reports whether a GPU name is that of a simulation by package probe or cotenant measure, so that figures
+// with it do not describe a product.
 func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 
-// On returns the predictor for a GPU and driver, to calibrate it there: parameters measured or fitted on another GPU
-// become transferred, and the errors to expect grow by those of a transfer, until it is fitted again.
+// On returns the predictor for a GPU and driver, as a start for calibration there: parameters measured or fitted on
+// another GPU become transferred, and the expected errors grow by those of a transfer, until it is fitted again.
 func (p Predictor) On(gpu, driver string) Predictor {
 	if !sameName(gpu, p.GPU) {
 		there, _ := sharing.LookupGPU(gpu)

@@ -284,10 +284,10 @@ func closeBounds(b *profile.Interval) {
 	}
 }
 
-// FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes
-// host and GPU seconds. It gathers up to most requests in a batch for wait seconds: then the host's part of the next
-// batch overlaps the GPU's of this one; without a batch (most = 0) one follows the other. sigma is the uncertainty of
-// the times, as the standard deviation of their logarithm.
+// FromRequests returns the tenant of a service without tokens with perS requests a second, each of which takes host
+// seconds on the host and gpu seconds on the GPU. It collects up to most requests in a batch for wait seconds, and the
+// host's part of a batch overlaps the GPU's part of the previous one; without batches (most = 0) the two parts
+// alternate. sigma is the uncertainty of the times, as the standard deviation of their logarithm.
 func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant {
 	each, batch := host+gpu, 1.0
 	if most > 0 {

@@ -12,15 +12,15 @@ import (
 
 // Measured is a co-located row with its prediction.
 type Measured struct {
-	Series     string // of the row, or where it states none, that of its file
+	Series     string // of the row, or else of its file
 	Index      int    // of the row in its file
 	Row        *profile.Row
 	Prediction *Prediction // nil when it could not be predicted
 	Err        error       // why not
 }
 
-// PredictRows predicts every co-located row of a file from the lone rows of its series, or of others for a workload
-// without one. Outcomes of the co-located rows are not used. The rows keep their order.
+// PredictRows predicts every co-located row of a file from the isolated rows of its series, or from others for a
+// workload without one. Outcomes of the co-located rows are not used. The rows are in their order.
 func (p *Predictor) PredictRows(method Method, rows profile.Rows, others *profile.Profiles) ([]Measured, error) {
 	cases, err := sharedCases(rows, others)
 	if err != nil {

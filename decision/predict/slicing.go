@@ -13,11 +13,11 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// SlicesNextToSpinner is the mean number of time slices of a decode step (SlicesPerStep of a profile), from its
-// isolated duration and that next to one neighbour that always spins: each slice waits for one of the neighbour's and
-// two switches. The durations are medians of the gap between tokens; a hundred times apart they are refused, since they
-// are not of one unit. The host's part of a step passes during the wait, so the number may be below one, but not below
-// a twentieth. A step with gaps between its kernels gives the GPU up in each, and takes more slices.
+// SlicesNextToSpinner returns the mean number of time slices of a decode step (SlicesPerStep of a profile), from its
+// durations isolated and next to one neighbour that always spins: each slice waits for one of the neighbour's and two
+// switches. The durations are medians of the gap between tokens; a ratio over a hundred is refused as a mix of units.
+// The host's part of a step passes during the wait, so the result may be below 1, but not below 0.05. A step with gaps
+// between its kernels releases the GPU in each, and takes more slices.
 func (p *Predictor) SlicesNextToSpinner(isolated, coLocated time.Duration) (float64, error) {
 	const least, most = 0.05, 100
 	if isolated <= 0 || coLocated <= 0 || coLocated > most*isolated || isolated > most*coLocated {

@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// FillsGPU reports whether a workload that serves no tokens is known to fill the GPU while its kernels run, with their
-// share of the SMs then: under MPS it starves neighbours with steps of many small kernels.
+// FillsGPU reports whether a workload without tokens is known to fill the GPU while its kernels run, and their share of
+// the SMs then: under MPS it starves neighbours with steps of many small kernels.
 func FillsGPU(s *profile.Solo) (share float64, fills bool) {
 	b := s.Uncontended()
 	var t tenantModel

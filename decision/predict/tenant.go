@@ -12,39 +12,38 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Tenant is the demand of one replica on a whole GPU at its busiest hour, with its response to neighbours there: a
-// model server with a load (Serving), a server of another kind (Isolated or Limits, with Busy), or work without latency
-// objectives (Busy only). [FromProfile] makes one of measurements, on this GPU or on another, or of production metrics,
-// and [FromRequests] one of a service's published times; a model and a load are Serving, and a kind of workload is its
-// Busy.
+// Tenant is the demand of one replica on a whole GPU in its busiest hour, with its response to neighbours: a model
+// server with a load (Serving), a server of another kind (Isolated or Limits, with Busy), or work without latency
+// objectives (only Busy). [FromProfile] makes one from measurements, on this or another GPU, or from production
+// metrics, and [FromRequests] from a service's published times.
 type Tenant struct {
-	// From is the basis of its figures: measured, fitted to production metrics, transferred from another GPU or prior.
+	// From is the basis of its figures: measured, fitted (to production metrics), transferred (from another GPU) or prior.
 	From     sharing.Basis
 	Solo     *profile.Solo // its profiles on this GPU, whole; nil where not measured
 	Serving  *Serving
-	Busy     float64               // mean share of the time that it is busy, on the GPU or its host, 0 to 1
-	Peak     float64               // the same at its busiest, at which its own latencies count; 0 = Busy
-	Host     float64               // part of that on the host; 0 = as usual
+	Busy     float64               // mean share of time in which it is busy, on the GPU or its host, 0 to 1
+	Peak     float64               // the same at its peak, which determines its latencies; 0 = Busy
+	Host     float64               // part of that on the host; 0 = the usual part
 	Isolated [LatencyCount]float64 // isolated P99 in seconds on the GPU; 0 = not known
-	// IsolatedSigma is the uncertainty of Isolated, as the standard deviation of its logarithm; 0 = as a measurement is.
+	// IsolatedSigma is the uncertainty of Isolated, as the standard deviation of its logarithm; 0 = that of a measurement.
 	IsolatedSigma [LatencyCount]float64
 	Decodes       bool // a language model's server: bound by bandwidth
-	Requests      bool // the work of a request is stated, or published of its kind
-	Online        bool // requests arrive whether it keeps up or not; implied by Serving, Isolated and Limits
-	Workload      int  // tenants of the same workload err alike
+	Requests      bool // the work of a request is stated, or published for its kind
+	Online        bool // requests arrive at their own rate, even under overload; implied by Serving, Isolated and Limits
+	Workload      int  // index of its workload: tenants of one workload have the same errors
 	Least         Least
-	Takes         profile.Interval // seconds of work that ends, isolated on the GPU, at the confidence of the evaluation
+	Takes         profile.Interval // seconds of finite work, isolated on the GPU, at the confidence of the evaluation
 	Objectives
 }
 
-// Objectives are the limits of a tenant next to neighbours; the zero value has none.
+// Objectives are the limits of a co-located tenant; the zero value has none.
 type Objectives struct {
 	Limits   [LatencyCount]float64 // of the P99 latencies, in seconds; 0 = none
-	SLO      *profile.SLO          // as stated, where medians are limited too
-	Deadline float64               // of work that ends, seconds; 0 = none
+	SLO      *profile.SLO          // as stated, including limits of medians; may be nil
+	Deadline float64               // of finite work, in seconds; 0 = none
 }
 
-// Serving is one replica of a model server with continuous batching, at its busiest hour.
+// Serving is one replica of a model server with continuous batching, in its busiest hour.
 type Serving struct {
 	PerS          float64 // requests a second
 	Input, Output float64 // mean tokens of a request
@@ -53,26 +52,25 @@ type Serving struct {
 	KVPerToken    float64 // bytes
 	Layers        float64
 	Sequences     float64 // most in a batch; 0 = 64
-	// LengthSigma is the standard deviation of the logarithm of a request's lengths; 0 = not known, and taken as traces
-	// have it.
+	// LengthSigma is the standard deviation of the logarithm of a request's lengths; 0 = not known: as in public traces.
 	LengthSigma float64
-	// Slower is the standard deviation of the logarithm by which latencies may exceed those by bytes and operations,
-	// such as where the GPU has no arithmetic for the numbers of the weights.
+	// Slower is the uncertainty by which latencies may exceed those by bytes and operations, as the standard deviation of
+	// their logarithm, for example if the GPU has no arithmetic for the weights' format.
 	Slower float64
 }
 
-// Serves reports whether requests arrive whether it keeps up or not.
+// Serves reports whether requests arrive at their own rate, even under overload.
 func (d *Tenant) Serves() bool {
 	return d.Online || d.Serving != nil || d.Isolated != [LatencyCount]float64{} ||
 		d.Limits != [LatencyCount]float64{}
 }
 
-// FromProfile returns the tenant of a workload that was measured on a GPU (nil: a simulated one): as it is there, or
-// transferred to another GPU or, if whole is false, a part of the same. The isolated P99 latencies are those of the
-// profile, 0 where not measured. Elsewhere decoding goes with the inverse of the bandwidth and prefills with that of
-// the peak rate at the width of the weights (bytes a parameter), to powers below 1, since the host's part does not
-// scale; how far the GPUs differ makes them less sure. It answers false where the bandwidth or the rate of one of them
-// is not known.
+// FromProfile returns the tenant of a workload that was measured on GPU from (nil: a simulated one), for GPU to: as
+// measured if they are the same, otherwise transferred to the other GPU or, if whole is false, to a part of the same.
+// The isolated P99 latencies are those of the profile, 0 if not measured. In a transfer decoding scales with the
+// inverse of the bandwidth and prefills with the inverse of the peak rate at the width of the weights (bytes per
+// parameter), to powers below 1, since the host's part does not scale; different GPUs add uncertainty. ok is false if
+// the bandwidth or the rate of one GPU is not known.
 func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float64) (d Tenant, ok bool) {
 	p := s.Uncontended()
 	d = Tenant{From: sharing.BasisMeasured, Busy: p.GPUBusyFraction.Or(0), Decodes: p.Kind == profile.KindServer}
@@ -106,8 +104,8 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	return d, true
 }
 
-// TimeOn bounds the time of work that takes least to most on GPU to, by its figure on GPU from (nil: not known), for
-// [Tenant.Takes], at a one-sided confidence.
+// TimeOn bounds the time on GPU to of work that takes least to most on GPU from (nil: not known), for [Tenant.Takes],
+// at a one-sided confidence.
 func TimeOn(least, most float64, from, to *sharing.GPU, confidence float64) profile.Interval {
 	sigma := costs.Priors[costs.IsolatedError].Sigma
 	if from != nil {
@@ -123,11 +121,11 @@ var carriedPrefill = table.Unmeasured.CarriedPrefill.Value
 // part of StepPerLayer that a better server needs: those with CUDA graphs launch less.
 var tokenAside, leastCoLocated = table.Unmeasured.TokenAside.Value, table.Unmeasured.LeastCoLocated.Value
 
-// IsolatedToken is the isolated P99 time per output token, in seconds, of a model server of known size on gpus GPUs:
-// 90% of servers should lie between the bounds. The faster one is a step of a single sequence, which reads the weights,
-// least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV cache with them, while other requests
-// are prefilled. Zero where the GPU's bandwidth is not known. The standard deviation of its logarithm, for
-// [Tenant.IsolatedSigma], is sigma.
+// IsolatedToken estimates the isolated P99 time per output token, in seconds, of a model server of known size on gpus
+// GPUs; 90% of servers should lie within the bounds. The lower one is a step of a single sequence, which reads the
+// weights, least bytes, at the GPU's peak; the upper one reads most bytes, with the whole KV cache, while other
+// requests are prefilled. It is zero if the bandwidth is not known. sigma is the standard deviation of its logarithm,
+// for [Tenant.IsolatedSigma].
 func IsolatedToken(m Machine, least, most, layers float64, gpus int) (b profile.Interval, sigma float64) {
 	if m.Bandwidth <= 0 {
 		return b, 0

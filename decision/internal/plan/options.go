@@ -17,23 +17,22 @@ import (
 
 // Options tune Decide. The zero value is the documented default.
 type Options struct {
-	// Profiles are measurements of isolated workloads. The latencies of workloads that name one (profile) are predicted
-	// from it, with their neighbours. nil = no evidence.
+	// Profiles are measurements of isolated workloads. Workloads that name one (Workload.Profile) are predicted from it,
+	// with their neighbours. nil = none.
 	Profiles *profile.Profiles
-	// Predictor predicts from Profiles; nil means NewPredictor's.
+	// Predictor predicts from Profiles; nil means predict.NewPredictor's.
 	Predictor *predict.Predictor
-	// Confidence is the least probability with which a decision keeps objectives, 0.5 to 0.999; 0 means DefaultConfidence.
+	// Confidence is the least probability with which a decision meets objectives, 0.5 to 0.999; 0 means DefaultConfidence.
 	Confidence float64
-	// Input is the fleet's file, as commands and advice in the answers name it; empty: they say "the fleet file".
+	// Input is the name of the fleet's file in the commands and advice of answers; empty means "the fleet file".
 	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
-	// Allow holds mechanisms that every pool may use as if their delivery were installed there, whatever mechanisms and
-	// delivery the pool states. A GPU without hardware support for one still does not get it.
+	// Allow lists mechanisms that every pool may use as if their delivery were installed there, regardless of the pool's
+	// stated mechanisms and delivery. GPUs without hardware support still do not get them.
 	Allow []sharing.Mechanism
-	// Running is set for a cluster that runs: GPUs that are paid for in any case stay free where others have room, so that
-	// a node may become empty, and the best arrangement is searched for less. Otherwise work takes GPUs that are paid for
-	// wherever it runs faster so.
+	// Running is set for a running cluster: GPUs that are paid for anyway stay free if others have room, so that nodes may
+	// become empty, and the search is shorter. Otherwise work spreads over GPUs that are paid for if it runs faster there.
 	Running bool
 
 	ctx context.Context // of Decide
@@ -54,7 +53,7 @@ func (o *Options) Prepare(ctx context.Context, f *fleet.Fleet) error {
 	return nil
 }
 
-// Check returns every problem of the options in one error.
+// Check returns an error that names every problem of the options.
 func (o *Options) Check() error {
 	var l problem.List
 	confidence := cmp.Or(o.Confidence, DefaultConfidence)
@@ -80,20 +79,20 @@ func (o *Options) Err() error {
 	return o.ctx.Err()
 }
 
-// DefaultConfidence is the probability with which a decision keeps objectives, unless Options set another. Of workloads
-// that are near a limit one in twenty may miss it, and of all workloads fewer than one in a hundred:
-// tools/research/judge/REPORT-2026-11.md has the figures, and the cost of less or more confidence.
+// DefaultConfidence is the default probability with which a decision meets objectives. One in twenty of the workloads
+// near a limit may miss it, and fewer than one in a hundred of all workloads: tools/research/judge/REPORT-2026-11.md
+// has the figures, and the cost of less or more confidence.
 const DefaultConfidence = 0.97
 
-// Headroom is memory that a layout leaves free in addition to the needs of its tenants.
+// Headroom is memory that a layout leaves free in addition to its tenants' needs.
 type Headroom struct {
-	// Driver is the part of a GPU's memory that no process can allocate, 0 to 1:
-	// 2.5 percent lie between the nominal and the visible memory of boards.
+	// Driver is the part of a GPU's memory that no process can allocate, 0 to 1: the visible memory of boards is up to 2.5
+	// percent below the nominal.
 	Driver float64
-	// Fragmentation is the part of the used memory that allocators lose where no hardware or enforced limit holds a
+	// Fragmentation is the part of the used memory that allocators lose unless hardware or an enforced limit bounds a
 	// process, 0 to 1.
 	Fragmentation float64
 }
 
-// DefaultHeadroom stays free unless Options say otherwise.
+// DefaultHeadroom is the default of Options.Headroom.
 var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}

@@ -113,13 +113,13 @@ type estimate struct {
 	Assumes []Assumption
 }
 
-// Assumption is something that an answer takes for granted because the input does not say.
+// Assumption is an assumption of an answer about a figure missing from the input.
 type Assumption struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
-	// Basis is the kind of evidence that it was computed from; zero where it was not computed.
+	// Basis is the kind of evidence behind it; zero if it was not computed.
 	Basis sharing.Basis `json:"basis,omitzero"`
-	// Own means that it concerns the isolated workload, and forbids no neighbours; transfer errors are in its interval.
+	// Own means that it concerns the isolated workload and excludes no neighbours; its interval has transfer errors.
 	Own bool `json:"-"`
 }
 

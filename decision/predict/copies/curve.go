@@ -11,20 +11,20 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Curve holds the estimates of 1 to some copies under one mechanism.
+// Curve holds the estimates for increasing numbers of copies under one mechanism.
 type Curve struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
-	Points    []Estimate        `json:"points"` // of 1 copy, 2, ...; copies without room are left out
-	Best      int               `json:"best"`   // copies; 1 where no second one pays
-	// Ends is the reason why the curve ends before the requested copies: "memory" where no more fit.
+	Points    []Estimate        `json:"points"` // for 1, 2, ... copies; numbers without room are left out
+	Best      int               `json:"best"`   // best number of copies; 1 if no second one pays
+	// Ends is the reason why the curve ends before the requested copies: "memory" if no more fit.
 	Ends string `json:"ends,omitempty"`
-	// Narrow names the one measurement that narrows the intervals most.
+	// Narrow names the measurement that narrows the intervals most.
 	Narrow string `json:"narrow"`
 }
 
 // NewCurve predicts 1 to most copies in a setting; q.Copies is ignored. Under MIG without SlicePart each number of
-// copies runs on the largest equal instances. Best is the most copies of which each adds 0.15 of one copy's rate while
-// the latency meets an objective; 0 is none. It refuses a server of which nothing is known but its rate.
+// copies runs on the largest equal instances. Best is the largest number of copies of which each adds at least 0.15 of
+// one copy's rate while the latency meets objective (0 = none). A server with only a rate is an error.
 func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, error) {
 	equal := q.Mechanism == sharing.MechanismMIG && q.SlicePart == 0
 	if q.Copies = most; equal {
@@ -66,18 +66,18 @@ func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, er
 // instanceEighths are the eighths of a GPU's memory that an instance of so many of its 7 compute slices has.
 var instanceEighths = [8]sharing.Bytes{1: 1, 2: 2, 3: 4, 7: 8}
 
-// Estimate is the predicted rate and latency of copies.
+// Estimate is the predicted rate and latency of a number of copies.
 type Estimate struct {
 	Copies int `json:"copies"`
 	// Ratio is the rate of all copies together over that of one isolated copy, with its 90% interval.
 	Ratio profile.Interval `json:"ratio"`
-	// Latency is the latency of a request over that of one isolated copy; zero where requests queue without end.
+	// Latency is the latency of a request over that of one isolated copy; zero if requests queue without bound.
 	Latency profile.Interval `json:"latency,omitzero"`
-	// Pays is the probability that the ratio is at least paysAt.
+	// Pays is the probability that Ratio is at least 1.15.
 	Pays float64 `json:"pays"`
 	// Bound limits the rate: gpu, bandwidth, host, memory or load.
 	Bound string `json:"bound"`
-	// Measured is set where the GPU busy is this server's; otherwise it is the middle of others.
+	// Measured is set if the estimate uses this server's GPU utilization; otherwise a typical one of other servers.
 	Measured bool `json:"measured"`
 }
 
@@ -87,7 +87,7 @@ const paysAt = 1.15
 // error90 is the half-width of the 90% interval on the logarithm of the ratio: the error on sources that were left out.
 const error90 = 0.356
 
-// Predict estimates the rate and latency of copies of a server. Its error names every problem of the input.
+// Predict estimates the rate and latency of copies of a server. The error names every problem of the input.
 func Predict(s Server, q Setting) (Estimate, error) {
 	var l problem.List
 	s.problems(&q, &l)

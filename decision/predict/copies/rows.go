@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Row is a published comparison of copies with a single one; only figures from before the copies run are read.
+// Row is a published comparison of copies with a single one; only the figures of the single copy are read.
 type Row struct {
 	ID        string         `json:"id"`
 	GPU       string         `json:"gpu"`
@@ -36,7 +36,7 @@ type Row struct {
 	BusyKind string   `json:"busy_alone_kind"`
 }
 
-// Answer is the prediction of a row, or why there is none.
+// Answer is the prediction of a row, or the reason why there is none.
 type Answer struct {
 	ID     string            `json:"id"`
 	Ratio  *profile.Interval `json:"ratio,omitempty"`
@@ -44,7 +44,7 @@ type Answer struct {
 	Reason string            `json:"reason,omitempty"`
 }
 
-// ReadRows reads {"rows": [...]} in the columns of testdata/copies-published.json. Every row needs an id of its own.
+// ReadRows reads {"rows": [...]} in the columns of testdata/copies-published.json. Every row needs a unique id.
 func ReadRows(r io.Reader) ([]Row, error) {
 	var f struct {
 		Rows []Row `json:"rows"`

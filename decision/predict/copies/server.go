@@ -10,32 +10,32 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Server has the figures of one isolated copy on its GPU under its load. Any one of Busy, SMActive, GPUTime with Rate,
-// or HostTime with Latency is enough for a prediction of its own; without them it is the published middle of others.
+// Server has the figures of one isolated copy on its GPU under its load. Busy, SMActive, GPUTime with Rate, or HostTime
+// with Latency is enough for a specific prediction; without them it uses typical published figures of other servers.
 type Server struct {
 	Rate    float64       // requests, items or tokens a second
 	Latency time.Duration // of a request, or of a step of a decoder
 
 	Busy      sharing.Optional[float64] // fraction of the time with a kernel running: NVML's utilization
 	SMActive  sharing.Optional[float64] // fraction of SM time with work, DCGM's and GPM's SM activity
-	Bandwidth sharing.Optional[float64] // fraction of the memory bandwidth that its kernels use
+	Bandwidth sharing.Optional[float64] // fraction of the memory bandwidth in use by its kernels
 	GPUTime   time.Duration             // of a request, at its batch
 	HostTime  time.Duration             // of a request, while its GPU part waits
 
-	// Decodes is set where one step of the server serves a batch of sequences, as LLM engines and speech synthesizers by
-	// tokens do: a smaller batch takes little less time.
+	// Decodes is set if a step of the server serves a batch of sequences, as in LLM engines and token-based speech
+	// synthesizers: a smaller batch takes only slightly less time.
 	Decodes bool
-	// OwnProcesses is set where instances of one server are processes of their own (Triton's Python backend).
+	// OwnProcesses is set if instances of one server are separate processes (Triton's Python backend).
 	OwnProcesses bool
-	// PythonThreads is set where instances are threads of one Python process: one at a time works on the host.
+	// PythonThreads is set if instances are threads of one Python process: only one at a time works on the host.
 	PythonThreads bool
 	Clients       int           // requests in flight; 0 where unknown
 	SliceLatency  time.Duration // Latency on one MIG instance of the requested profile
-	HostThreads   float64       // cores that it keeps busy; 0 means 1 where Cores are given
+	HostThreads   float64       // cores that it keeps busy; 0 means 1 if Setting.Cores is set
 	Memory        sharing.Bytes
 }
 
-// ServerOf takes the figures of a workload that was measured isolated: a server's by its decode step.
+// ServerOf returns the figures of a workload that was measured isolated; a server's are those of its decode step.
 func ServerOf(p *profile.SoloProfile) Server {
 	step := p.ITL.P50.Or(p.Step.P50.Or(0)) // ms
 	return Server{Rate: p.TokensPerS.Or(p.StepsPerS.Or(0)), Latency: time.Duration(step * float64(time.Millisecond)),
@@ -48,9 +48,9 @@ type Load uint8
 
 // The loads.
 const (
-	LoadGrows   Load = iota // every copy has the load of the one
-	LoadDivided             // the load of the one is divided over the copies
-	LoadOpen                // every copy has requests at the rate of the one, however long they take
+	LoadGrows   Load = iota // every copy has the load of the single one
+	LoadDivided             // the load of the single one is divided over the copies
+	LoadOpen                // every copy gets requests at the rate of the single one, regardless of latency
 )
 
 // Setting holds the conditions under which copies run.

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Outcome holds the latencies that one tenant's clients saw, or the step times of a tenant without clients.
+// Outcome holds the latencies measured by one tenant's clients, or the step times of a tenant without clients.
 type Outcome struct {
 	TokensPerS sharing.Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
 	TTFT       LatencyMS                 `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
@@ -33,10 +33,10 @@ type LatencyMS struct {
 	Mean sharing.Optional[float64] `yaml:"mean" json:"mean,omitzero"`
 }
 
-// Figures are values of the metrics, 0 where there is none.
+// Figures are values of the metrics, 0 if missing.
 type Figures [MetricCount]float64
 
-// Figures returns the measured metrics, 0 where there is none.
+// Figures returns the measured metrics, 0 if missing.
 func (o *Outcome) Figures() (f Figures) {
 	for m, v := range [MetricCount]sharing.Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99,
 		o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
@@ -55,7 +55,7 @@ func (o *Outcome) Metric(m Metric) (float64, bool) {
 	return v, v > 0
 }
 
-// All ranges over the metrics that were measured, in order.
+// All returns an iterator over the measured metrics, in order.
 func (o *Outcome) All() iter.Seq2[Metric, float64] {
 	return func(yield func(Metric, float64) bool) {
 		for m, v := range o.Figures() {
@@ -66,7 +66,7 @@ func (o *Outcome) All() iter.Seq2[Metric, float64] {
 	}
 }
 
-// Average returns the mean, or the median where only that is known.
+// Average returns the mean, or the median if only that is known.
 func (l *LatencyMS) Average() float64 {
 	v, ok := optional.Positive(l.Mean)
 	if !ok {
@@ -118,21 +118,21 @@ func checkFraction(list *problem.List, path string, v sharing.Optional[float64],
 	}
 }
 
-// ServingFit holds the parts of a model server's work that its counters over several loads determine. Intervals are
-// of 90%; a zero one is unknown.
+// ServingFit holds the parts of a model server's work that its counters under several loads determine. Intervals are at
+// 90%; a zero one is unknown.
 type ServingFit struct {
-	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p tokens that are not cached takes
-	// Prefill + p/1000*PrefillToken more than the steps at the same time. In ms.
+	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p uncached tokens takes Prefill +
+	// p/1000*PrefillToken in addition to concurrent steps. In ms.
 	Step         Interval `yaml:"step_ms" json:"step_ms,omitzero"`
 	StepSequence Interval `yaml:"step_sequence_ms" json:"step_sequence_ms,omitzero"`
 	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
 	PrefillToken Interval `yaml:"prefill_ms_per_1k" json:"prefill_ms_per_1k,omitzero"`
-	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
+	// StepAt and PrefillAt are the times at the observed means, Batch sequences and Prompt tokens.
 	StepAt    Interval              `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
 	PrefillAt Interval              `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
 	Batch     float64               `yaml:"batch" json:"batch"`
 	Prompt    float64               `yaml:"prompt" json:"prompt"`
-	Slots     sharing.Optional[int] `yaml:"slots" json:"slots,omitzero"`      // sequences at which it made others wait
+	Slots     sharing.Optional[int] `yaml:"slots" json:"slots,omitzero"`      // sequences beyond which requests waited
 	Windows   int                   `yaml:"windows" json:"windows"`           // pairs of pages behind it
 	Unknown   []string              `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
 }
@@ -163,21 +163,21 @@ const (
 	MetricE2EP90
 	MetricE2EP99
 	MetricTokensPerSecond
-	// Of tenants that serve no tokens, and do step after step.
+	// Of tenants without tokens, which work in steps.
 	MetricStepP50
 	MetricStepP99
 	MetricStepsPerSecond
 )
 
-// MetricCount counts the metrics: range Metric(MetricCount). Those of servers come before MetricStepP50.
+// MetricCount is the number of metrics: range Metric(MetricCount). Those of servers come before MetricStepP50.
 const MetricCount = 11
 
 var metrics = enum.Of[Metric](sharing.ErrUnknownName, "metric",
 	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s",
 	"step_ms_p50", "step_ms_p99", "steps_per_s")
 
-// MainMetric returns the main metric of a tenant of the kind: the median of a token, or of a step where it
-// serves none.
+// MainMetric returns the main metric of a tenant of the kind: the median TPOT, or the median step for tenants without
+// tokens.
 func (k Kind) MainMetric() Metric {
 	if k != KindServer {
 		return MetricStepP50
@@ -185,13 +185,12 @@ func (k Kind) MainMetric() Metric {
 	return MetricTPOTP50
 }
 
-// Title writes a metric for readers: "TPOT P50".
+// Title returns the metric's title: "TPOT P50".
 func (m Metric) Title() string {
 	return strings.ToUpper(strings.NewReplacer("_ms", "", "_per_s", "/s", "_", " ").Replace(m.String()))
 }
 
-// Interval is a predicted value with the bounds within which the measured one
-// is expected to lie with a probability of 90%.
+// Interval is a predicted value with bounds that should contain the measured value with a probability of 90%.
 type Interval struct {
 	Value float64 `yaml:"value" json:"value"`
 	Low   float64 `yaml:"low" json:"low"`
@@ -204,8 +203,8 @@ func (i Interval) WidthFraction() float64 { return (i.High - i.Low) / i.Value }
 // Contains reports whether v lies within the bounds.
 func (i Interval) Contains(v float64) bool { return v >= i.Low && v <= i.High }
 
-// Below answers whether the predicted figure will be at most limit; unknown
-// when the limit lies within the interval, which only a measurement decides.
+// Below answers whether the predicted figure will be at most limit; unknown if the limit lies within the interval, so
+// that only a measurement can decide.
 func (i Interval) Below(limit float64) sharing.Answer {
 	switch {
 	case i.High <= limit:
@@ -223,7 +222,7 @@ type Kind uint8
 const (
 	KindServer  Kind = iota // serves tokens to clients
 	KindStepper             // does step after step: training, batches, simulations
-	KindBurster             // does a step now and then: a notebook
+	KindBurster             // does a step from time to time: a notebook
 )
 
 var kinds = enum.Of[Kind](sharing.ErrUnknownName, "kind of tenant", "server", "stepper", "burster")

@@ -8,23 +8,23 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Pressure holds the mutual effects of a tenant and co-located kernels under MPS, as package probe measures them.
-// Times are in microseconds where the name has US.
+// Pressure holds the mutual effects of a tenant and co-located kernels under MPS, as package probe measures them. Times
+// with US in the name are in microseconds.
 type Pressure struct {
-	// Waits are the reporter's launches next to the tenant at work: the tenant's pressure on others.
+	// Waits are launches of package probe's reporter next to the tenant at work: the tenant's pressure on others.
 	Waits []Wait `yaml:"waits" json:"waits,omitempty"`
-	// Stresses are the tenant's steps next to kernels back to back: its sensitivity to others.
+	// Stresses are the tenant's steps next to continuous kernels: its sensitivity to others.
 	Stresses []Stress `yaml:"presses" json:"presses,omitempty"`
-	// StepMS is the median of the tenant's step without them, in milliseconds.
+	// StepMS is the median step of the tenant without other kernels, in milliseconds.
 	StepMS float64 `yaml:"step_ms" json:"step_ms,omitempty"`
-	// Seconds counts those for which the tenant was measured so.
+	// Seconds is the time for which the tenant was measured in this way.
 	Seconds float64 `yaml:"seconds" json:"seconds,omitempty"`
 }
 
-// Wait is a launch of the reporter, from the call until the host sees its end.
+// Wait is the time of a launch by the reporter, from the call until the host observes its end.
 type Wait struct {
 	Kernels  int     `yaml:"kernels" json:"kernels"`     // one after another, in one graph
-	Wide     bool    `yaml:"wide" json:"wide,omitempty"` // of a block on each SM; else of a single block
+	Wide     bool    `yaml:"wide" json:"wide,omitempty"` // one block on each SM; else a single block
 	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"` // length of each
 	// The medians and means without the tenant, and next to it.
 	IsolatedUS      float64 `yaml:"alone_us" json:"alone_us"`
@@ -34,10 +34,10 @@ type Wait struct {
 	StepMS          float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step next to it
 }
 
-// Stress is the tenant's step next to kernels that fill the GPU, or that read memory as fast as they can.
+// Stress is the tenant's step next to kernels that fill the GPU, or that read memory at full speed.
 type Stress struct {
 	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"`         // length of each, isolated
-	Reads    bool    `yaml:"reads" json:"reads,omitempty"`       // device memory; else they calculate
+	Reads    bool    `yaml:"reads" json:"reads,omitempty"`       // they read device memory; else they calculate
 	GBPerS   float64 `yaml:"gb_per_s" json:"gb_per_s,omitempty"` // that they read next to the tenant
 	StepMS   float64 `yaml:"step_ms" json:"step_ms"`             // the median of the tenant's step
 }

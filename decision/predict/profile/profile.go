@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package profile holds measurements of workloads on GPUs: isolated ([SoloProfile], [Profiles], [Solo]) and co-located
-// ([Rows]), the figures that they have ([Metric], [Interval], [Outcome]) and the limits that these are held against.
+// ([Rows]), their figures ([Metric], [Interval], [Outcome]) and limits of these.
 //
-// Nothing here predicts. Profiles may be read concurrently. Experimental: its API may change.
+// It makes no predictions. Profiles may be read concurrently. Experimental: its API may change.
 package profile
 
 import (
@@ -26,14 +26,14 @@ import (
 var ErrNoProfile = errors.New("predict: no profile of the isolated workload")
 
 // SoloProfile holds the measurements of one workload in isolation on a GPU, under one mechanism: the input of a
-// Predictor. An unknown figure makes predictions wider or impossible, and is never taken for zero.
+// Predictor. An unknown figure makes predictions wider or impossible, and never counts as 0.
 type SoloProfile struct {
 	Version int  `yaml:"version,required" json:"version"` // 1, or 2 where Kind may be other than a server
 	Kind    Kind `yaml:"kind" json:"kind,omitzero"`
-	// Engine names the program that serves, e.g. "vllm"; "" is unknown. Predictions for engines that no calibration
-	// has seen have wider intervals. It needs the second version.
+	// Engine names the program that serves, e.g. "vllm"; "" is unknown. Predictions for engines outside the calibration
+	// have wider intervals. It needs version 2.
 	Engine string `yaml:"engine" json:"engine,omitempty"`
-	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS (with its cost to a lone tenant).
+	// Mechanism is time-slicing (the uncontended baseline) or MPS (with its cost to an isolated tenant).
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Server    Server            `yaml:"server,required" json:"server"`
 	Load      Load              `yaml:"load" json:"load,omitzero"` // of servers
@@ -50,8 +50,7 @@ type SoloProfile struct {
 
 	MemoryUsed sharing.Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
 
-	// Fit holds figures fitted to the server's own metrics in production; nil without such a fit. It needs the
-	// second version.
+	// Fit holds figures fitted to the server's own metrics in production; nil without such a fit. It needs version 2.
 	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
 }
 
@@ -68,13 +67,13 @@ type Utilization struct {
 // Response holds measurements of a workload next to standard neighbours, as package colocation takes them.
 type Response struct {
 	// SlicesPerStep is the mean number of time slices of a decode step next to a neighbour that always spins
-	// ([predict.Predictor.SlicesNextToSpinner]). A latency does not determine it where the step is about as long as a
-	// whole number of slices.
+	// ([predict.Predictor.SlicesNextToSpinner]). A latency does not determine it if the step's length is near a whole
+	// number of slices.
 	SlicesPerStep sharing.Optional[float64] `yaml:"turns" json:"turns,omitzero"`
-	// TTFTGrowth is the delay of the first token next to that neighbour, for each millisecond that a token
-	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other, under MPS too.
+	// TTFTGrowth is the delay of the first token next to that neighbour, per millisecond of added time per token (medians
+	// of TTFT and TPOT): it shows how prompts wait, also for each other, and under MPS too.
 	TTFTGrowth sharing.Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
-	// Pressure was measured with package probe's reporter and stress kernels; nil where it was not.
+	// Pressure was measured with package probe's reporter and stress kernels; nil if it was not.
 	Pressure *Pressure `yaml:"pressure" json:"pressure,omitempty"`
 }
 
@@ -98,7 +97,7 @@ func checkAll(profiles []SoloProfile) error {
 	return list.Err()
 }
 
-// Validate names everything that is wrong with p in one error, or returns nil.
+// Validate returns an error that names every problem of p, or nil.
 func (p *SoloProfile) Validate() error {
 	var list problem.List
 	p.check(&list, "")
@@ -182,18 +181,18 @@ func (p *SoloProfile) checkUnits(list *problem.List, at func(string) string) {
 	}
 }
 
-// Batch is the number of sequences that a step of a closed loop decodes.
+// Batch returns the number of sequences in a decode step of a closed loop.
 func (p *SoloProfile) Batch() float64 {
 	return float64(min(p.Load.Concurrency, p.Server.Slots.Or(costs.UsualSlots)))
 }
 
-// GapsHoldPrompts reports whether the median gap between a closed loop's tokens is no decode step: others' prompts fall
-// into at least every second gap of answers so short, and the median is longer than the mean.
+// GapsHoldPrompts reports whether the median gap between a closed loop's tokens contains prefills and so is no decode
+// step: with such short answers others' prompts fall into at least every second gap, and the median exceeds the mean.
 func (p *SoloProfile) GapsHoldPrompts() bool {
 	return 2*(p.Batch()-1) >= float64(p.Load.Output-1) && p.ITL.P50.Or(0) > p.TPOT.P50.Or(0) && p.Load.Closed()
 }
 
-// Mechanisms are those that can be predicted from profiles of whole GPUs.
+// Mechanisms lists the mechanisms that can be predicted from profiles of whole GPUs.
 var Mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}
 
 // checkRun checks that a run is of a kind that can be predicted.
@@ -215,10 +214,10 @@ func checkRun(list *problem.List, path string, m sharing.Mechanism, version int,
 	}
 }
 
-// ProfileRef names the measured workload that a workload is: the server and the load of its profile.
+// ProfileRef names a workload's measured profile by its server and load.
 type ProfileRef struct {
 	Server Server `yaml:"server,required" json:"server"`
-	Load   Load   `yaml:"load" json:"load,omitzero"` // none of one that serves no tokens
+	Load   Load   `yaml:"load" json:"load,omitzero"` // zero for tenants without tokens
 }
 
 // Profiles finds the profile of a workload. The zero value is empty.
@@ -248,8 +247,8 @@ func NewProfiles(profiles ...SoloProfile) (*Profiles, error) {
 	return ps, nil
 }
 
-// Add adds valid profiles. Of two profiles of the same workload under the same
-// mechanism the one with more requests counts, and of equals the first. One server has one engine.
+// Add adds valid profiles. Of two profiles of the same workload under the same mechanism the one with more requests is
+// used, or else the first. A server with two engines is an error.
 func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	if err := checkAll(profiles); err != nil {
 		return err
@@ -294,7 +293,8 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	return nil
 }
 
-// Made returns the result of build for the key, cached until profiles are added. It is safe for concurrent use.
+// Made returns the result of build for the key, which is cached until profiles are added. It is safe for concurrent
+// use.
 func (ps *Profiles) Made(key string, build func() any) any {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -320,29 +320,30 @@ func (ps *Profiles) find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	return ps.byKey[profileKey{m, s, l.Same()}]
 }
 
-// Solo is all that is known of a workload in isolation: the start of a prediction.
+// Solo holds all data on a workload in isolation: the input of a prediction.
 type Solo struct {
 	Server Server
 	Load   Load
-	// TimeSlicing and MPS are the profiles under each mechanism; nil when there is none.
+	// TimeSlicing and MPS are the profiles under each mechanism; nil if missing.
 	TimeSlicing, MPS *SoloProfile
 	// Siblings are profiles of the same server at any load, which separate its prefill's use of the SMs from its decode's.
 	Siblings []*SoloProfile
-	// Elsewhere is a profile of the workload on another machine or under the other mechanism, with the share of the
-	// SMs that its kernels hold, from GPM; nil when there is none. A program's kernels are the same there.
+	// Elsewhere is a profile of the workload on another machine or under the other mechanism, with the share of the SMs
+	// that its kernels hold, from GPM; nil if missing. A program runs the same kernels there.
 	Elsewhere *SoloProfile
-	// CapPercent is the active thread percentage that was not measured isolated, to
-	// which MPS's profile must be scaled; missing when there is nothing to scale.
+	// CapPercent is the active thread percentage to which the MPS profile must be scaled, since it was not measured in
+	// isolation; missing if no scaling is needed.
 	CapPercent sharing.Optional[float64]
 }
 
-// Uncontended returns the profile without MPS where there is one, else that under MPS.
+// Uncontended returns the profile without MPS if there is one, else the profile under MPS.
 func (s *Solo) Uncontended() *SoloProfile {
 	return cmp.Or(s.TimeSlicing, s.MPS)
 }
 
-// Solo returns the data of ps, which may be nil, on a workload. A server with an active thread percentage that was not
-// measured in isolation falls back to the same server without one. It is ErrNoProfile where there is no profile.
+// Solo returns the data of ps, which may be nil, on a workload. If a server was not measured in isolation with its
+// active thread percentage, the data of the same server without one is used. Without a profile the error is
+// ErrNoProfile.
 func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	solo := Solo{Server: s, Load: l, TimeSlicing: ps.find(sharing.MechanismTimeSlicing, s, l),
 		MPS: ps.find(sharing.MechanismMPS, s, l)}
@@ -370,8 +371,7 @@ func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	return solo, nil
 }
 
-// VersionOfKinds is the version of the JSON form of SoloProfile and Row in which they may be of any Kind. The first
-// version has servers only.
+// VersionOfKinds is the version of the JSON form of SoloProfile and Row that allows any Kind; 1 has servers only.
 const (
 	VersionOfKinds = 2
 	firstVersion   = 1

@@ -22,20 +22,20 @@ type Row struct {
 	Engine    string                `yaml:"engine" json:"engine,omitempty"` // as in SoloProfile
 	Mechanism sharing.Mechanism     `yaml:"mechanism,required" json:"mechanism"`
 	Case      string                `yaml:"case,required" json:"case"`
-	// runs in one go on one machine; "" is not stated
+	// session of runs on one machine; "" is not stated
 	Series   string                `yaml:"series" json:"series,omitempty"`
 	Load     Load                  `yaml:"load" json:"load,omitzero"` // of servers
 	Server   Server                `yaml:"server,required" json:"server"`
 	Tenants  int                   `yaml:"tenants,required" json:"tenants"`
 	Requests sharing.Optional[int] `yaml:"requests" json:"requests,omitzero"`
 	Errors   sharing.Optional[int] `yaml:"errors" json:"errors,omitzero"`
-	Steps    sharing.Optional[int] `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
+	Steps    sharing.Optional[int] `yaml:"steps" json:"steps,omitzero"` // number of steps, for tenants without tokens
 	Outcome
 	Readings
 	Response // of a lone tenant
 }
 
-// Readings are those of the GPU and the engine over a case, as means.
+// Readings are mean readings of the GPU and the engine over a case.
 type Readings struct {
 	// GPU has NVML's figures: utilizations in percent.
 	GPU struct {
@@ -117,7 +117,7 @@ func (r *Row) check(list *problem.List, path string) {
 	r.Outcome.check(list, path)
 }
 
-// Profile is the row of a lone tenant as a profile.
+// Profile returns the row of an isolated tenant as a profile.
 func (r *Row) Profile() SoloProfile {
 	percent := func(v sharing.Optional[float64]) sharing.Optional[float64] {
 		if f, ok := v.Get(); ok {
@@ -138,7 +138,7 @@ func (r *Row) Profile() SoloProfile {
 	return p
 }
 
-// Profiles returns the profiles in the rows: those of lone tenants.
+// Profiles returns the rows of isolated tenants as profiles.
 func (rows Rows) Profiles() []SoloProfile {
 	var out []SoloProfile
 	for i := range rows {
@@ -149,14 +149,14 @@ func (rows Rows) Profiles() []SoloProfile {
 	return out
 }
 
-// Case is a group of tenants that were measured together: rows that follow one another with the same series,
-// mechanism, name and number of tenants, until there are as many.
+// Case is a group of tenants that were measured co-located: as many consecutive rows as tenants, with the same series,
+// mechanism, name and number of tenants.
 type Case struct {
 	At   int // index of the first row
 	Rows Rows
 }
 
-// Cases parts the rows into those that were measured together, in their order.
+// Cases groups the rows that were measured co-located, in their order.
 func (rows Rows) Cases() []Case {
 	var out []Case
 	for i, r := range rows {
@@ -173,7 +173,7 @@ func (rows Rows) Cases() []Case {
 	return out
 }
 
-// Compared returns a row's metric if it is one that predictions are compared by.
+// Compared returns a row's metric if predictions are compared by it.
 func (r *Row) Compared(m Metric) (float64, bool) {
 	v, ok := r.Metric(m)
 	return v, ok && (m != MetricTokensPerSecond || r.Load.Closed())
@@ -198,8 +198,7 @@ func LoadProfiles(path string) (*Profiles, error) {
 	})
 }
 
-// LoadRows reads a file that [ParseRows] takes. Rows that do not state which series
-// they are of are of one that is named after the file.
+// LoadRows reads a file in the format of [ParseRows]. Rows without a series belong to one with the file's name.
 func LoadRows(path string) (Rows, error) {
 	rows, err := strictyaml.Load(path, ParseRows)
 	name, _, _ := strings.Cut(filepath.Base(path), ".")

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Server is the configuration of a server under test. Two servers are the same when all of it is.
+// Server is the configuration of a server under test. Two servers are the same if all fields are equal.
 type Server struct {
 	Model string                `yaml:"model" json:"model,omitempty"` // "" when not stated
 	Slots sharing.Optional[int] `yaml:"slots" json:"slots,omitzero"`  // requests that it serves at once
@@ -51,16 +51,16 @@ type Load struct {
 	Prompt      int                   `yaml:"prompt,required" json:"prompt"`
 	Output      int                   `yaml:"output,required" json:"output"`
 	Seed        sharing.Optional[int] `yaml:"seed" json:"seed,omitzero"`
-	// OutputSpread is the fraction of Output by which answers are shorter and longer than it, evenly; 0 = all have it.
-	// Clients in a closed loop with answers all of one length fall into step, or out of it, for seconds.
+	// OutputSpread is the fraction of Output by which answers are shorter or longer, uniformly; 0 = constant length. With
+	// answers of constant length clients of a closed loop synchronize, or alternate, for seconds.
 	OutputSpread float64 `yaml:"output_spread" json:"output_spread,omitempty"`
 }
 
 // Closed reports whether the load is a closed loop.
 func (l Load) Closed() bool { return l.Concurrency > 0 }
 
-// Same is the load without the server's index, the seed and the spread of answers: two runs with the
-// same value are of the same workload.
+// Same returns the load without the server's index, the seed and the spread of answers: two runs with equal results are
+// of the same workload.
 func (l Load) Same() Load {
 	l.Server, l.Seed, l.OutputSpread = 0, sharing.Optional[int]{}, 0
 	return l
@@ -74,7 +74,7 @@ func (l Load) String() string {
 	return fmt.Sprintf("%g requests/s, %d in, %d out", l.Rate, l.Prompt, l.Output)
 }
 
-// Validate names everything that is wrong with l in one error, or returns nil.
+// Validate returns an error that names every problem of l, or nil.
 func (l Load) Validate() error {
 	var list problem.List
 	switch {

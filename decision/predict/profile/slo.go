@@ -19,7 +19,7 @@ type SLO struct {
 	E2EP99  sharing.Optional[Duration] `yaml:"e2e_p99"`
 }
 
-// At is the place of a metric's limit; nil for a metric that no SLO limits.
+// At returns a pointer to a metric's limit; nil for a metric that SLOs do not limit.
 func (s *SLO) At(m Metric) *sharing.Optional[Duration] {
 	switch m {
 	case MetricTTFTP99:
@@ -34,7 +34,7 @@ func (s *SLO) At(m Metric) *sharing.Optional[Duration] {
 	return nil
 }
 
-// Limits ranges over the limits that are set, in the order TTFT, TPOT's median, TPOT, E2E.
+// Limits returns an iterator over the limits that are set, in the order TTFT, TPOT's median, TPOT, E2E.
 func (s *SLO) Limits() iter.Seq2[Metric, time.Duration] {
 	return func(yield func(Metric, time.Duration) bool) {
 		for _, m := range [...]Metric{MetricTTFTP99, MetricTPOTP50, MetricTPOTP99, MetricE2EP99} {
@@ -45,7 +45,7 @@ func (s *SLO) Limits() iter.Seq2[Metric, time.Duration] {
 	}
 }
 
-// Validate names everything that is wrong with s in one error, or returns nil.
+// Validate returns an error that names every problem of s, or nil.
 func (s *SLO) Validate() error {
 	var list problem.List
 	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP50: "tpot_p50",
@@ -65,7 +65,7 @@ func (s *SLO) Validate() error {
 	return list.Err()
 }
 
-// Duration is a time.Duration written as in Go: "500ms", "2s".
+// Duration is a time.Duration with a text form as in Go: "500ms", "2s".
 type Duration time.Duration
 
 // MarshalText writes the duration as time.Duration does.
