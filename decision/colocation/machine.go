@@ -27,19 +27,19 @@ type MachineOptions struct {
 	Dir string
 	// Program is the MPS control program; nil finds it on the PATH.
 	Program *mps.Program
-	// Source reads the GPU. Without one the predictions are wider.
+	// Source reads the GPU. If it is nil, prediction intervals are wider.
 	Source telemetry.Reader
-	// Probe opens the probe of the plan's GPU, which has this UUID unless it is "", with a running MPS daemon that has
-	// this pipe directory unless it is "": cudaprobe.Open does. Without it no tenant is measured next to a spinning
-	// neighbour or a stress kernel.
+	// Probe opens the probe of the plan's GPU, by UUID unless that is "", with the running MPS daemon at a pipe directory
+	// unless that is ""; see cudaprobe.Open. If it is nil, no tenant is measured next to a spinning neighbour or a stress
+	// kernel.
 	Probe func(ctx context.Context, uuid, pipe string) (Prober, error)
 }
 
-// Prober runs tasks of package probe on the measured GPU; a cudaprobe.Site is one.
+// Prober runs tasks of package probe on the measured GPU; cudaprobe.Site implements it.
 type Prober interface {
 	// NextToSpinner calls run while a neighbour spins on the GPU.
 	NextToSpinner(ctx context.Context, run func(context.Context) error) error
-	// Run is that of probe.Site.
+	// Run is as in probe.Site.
 	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
 	Close() error
 }
@@ -54,9 +54,8 @@ type machine struct {
 	runner mps.Runner // for tests: nil is the program
 }
 
-// NewMachine returns the Site of real servers on the plan's GPU. It inspects this through opts.Source, and refuses one
-// in MIG mode. Servers are started by
-// [Measure]; it never changes compute mode, clocks, MIG or compute policy.
+// NewMachine returns the Site of real servers on the plan's GPU. It inspects the GPU through opts.Source, and refuses
+// one in MIG mode. [Measure] starts the servers.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (Site, error) {
 	opts.Program = cmp.Or(opts.Program, &mps.Program{})
 	m := &machine{opts: opts, plan: plan}

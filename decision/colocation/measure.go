@@ -20,8 +20,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Measure takes a plan through its modes on a site, and writes everything below opts.Dir. After an error, or when
-// ctx ends, the report has the runs until then; it is nil where there is none.
+// Measure runs a plan in each mode on a site, and writes all files below opts.Dir. After an error, or when ctx ends,
+// the report has the runs so far; it is nil without any.
 func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}

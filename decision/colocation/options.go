@@ -27,11 +27,11 @@ import (
 type Options struct {
 	// Dir is an existing folder for the results.
 	Dir string
-	// Predictor predicts the runs co-located; nil is predict.NewPredictor for real
-	// servers and the simulation's own for simulated ones.
+	// Predictor predicts the co-located runs; nil means predict.NewPredictor for real servers, and the simulation's own
+	// for simulated ones.
 	Predictor *predict.Predictor
-	// Spinner is the time of each load's run on a machine with a spinning kernel, which counts the time slices of its
-	// step; 0 leaves it out, and the stress kernels under MPS too. It needs MachineOptions.Probe.
+	// Spinner is the time for which each load runs on a machine next to a spinning kernel, to count the time slices of its
+	// step; 0 skips this, and the stress kernels under MPS too. It needs MachineOptions.Probe.
 	Spinner time.Duration
 	// Progress, if not nil, is called with a line before each run, and with each note.
 	Progress func(line string)
@@ -175,8 +175,8 @@ func (b *runner) record(ctx context.Context, dir string, plan loadgen.LoadPlan, 
 	return r, nil
 }
 
-// NewFolder makes the folder that Options.Dir names, or takes an empty one. Without a
-// name it is "measure-" and the time, in the working folder.
+// NewFolder creates a folder for Options.Dir, or accepts an empty one, and returns its name: for "" it is "measure-"
+// and the time, in the working folder.
 func NewFolder(dir string) (string, error) {
 	dir = cmp.Or(dir, "measure-"+time.Now().UTC().Format("20060102T150405Z"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -192,9 +192,9 @@ func NewFolder(dir string) (string, error) {
 //go:embed plans/*.yaml
 var plans embed.FS
 
-// BuiltinPlan returns the text of a plan that is part of the package: "simulated", a chat assistant on a small model
-// with a summarizer on a larger one, and "mixed", a server, a training job and a notebook, for [NewSimulation];
-// "two-models" and "vllm", real servers to start from, for [NewMachine].
+// BuiltinPlan returns the text of a built-in plan: "simulated", a chat assistant on a small model with a summarizer on
+// a larger one, and "mixed", a server, a training job and a notebook, for [NewSimulation]; "two-models" and "vllm",
+// real servers to start from, for [NewMachine].
 func BuiltinPlan(name string) ([]byte, bool) {
 	text, err := plans.ReadFile("plans/" + name + ".yaml")
 	return text, err == nil

@@ -23,10 +23,10 @@ var tableMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50
 var chartMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricTPOTP99,
 	profile.MetricTTFTP99, profile.MetricStepP50}
 
-// WriteText writes the sentences and tables of the report's page, sentences in lines of at most 100 columns.
+// WriteText writes the report as text, with sentences wrapped at 100 columns.
 func (rep *Report) WriteText(w io.Writer) error { return rep.page().WriteText(w, 100) }
 
-// WriteHTML writes the report as one page, which opens without a network.
+// WriteHTML writes the report as one self-contained page.
 func (rep *Report) WriteHTML(w io.Writer) error { return rep.page().Write(w) }
 
 // page returns the report as a page: the mode to choose for each case, the slowdowns, the objectives, and each load

@@ -18,17 +18,16 @@ import (
 
 // PlanOptions configure [ParsePlan].
 type PlanOptions struct {
-	// Real demands that every server can be reached.
+	// Real requires a command or an address for every server.
 	Real bool
-	// Seconds, when not 0, replaces the runs' length.
+	// Seconds, if not 0, replaces the length of runs.
 	Seconds float64
-	// Copies, when given, are the numbers of copies of the first server to co-locate, with its first load each, instead
+	// Copies, if not empty, are the numbers of copies of the first server to co-locate, each with its first load, instead
 	// of the plan's cases. "{copy}" in its command and address is the copy's number, from 1.
 	Copies []int
 }
 
-// ParsePlan reads a plan strictly, fills in the defaults, and names everything
-// that is wrong with it, each with its path.
+// ParsePlan reads a plan strictly and fills in the defaults. The error names every problem with its path.
 func ParsePlan(data []byte, opts PlanOptions) (*Plan, error) {
 	p := &Plan{text: data}
 	if err := strictyaml.Decode(data, p, strictyaml.Options{}); err != nil {

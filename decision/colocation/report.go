@@ -19,18 +19,18 @@ import (
 
 // Report is report.json.
 type Report struct {
-	// Basis is that of every actual figure: measured or simulated.
+	// Basis is the basis of every actual figure: measured or simulated.
 	Basis    sharing.Basis `json:"basis"`
 	GPU      string        `json:"gpu_name,omitempty"`
 	Driver   string        `json:"driver,omitempty"`
-	Complete bool          `json:"complete"` // every run was made
+	Complete bool          `json:"complete"` // all runs were made
 	Problem  string        `json:"problem,omitempty"`
 	Missing  []missing     `json:"missing,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
-	// Invalid lists the folders of runs in which the load client limited the figures, as on a machine that does other
-	// work: they are not only the servers'.
+	// Invalid lists the folders of runs with figures distorted by the load client, for example by other work on the
+	// machine.
 	Invalid []string `json:"invalid,omitempty"`
-	// Calibrated names the file of a predictor fitted to this run.
+	// Calibrated is the file name of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
 
 	Rows      []reportRow `json:"rows"`

@@ -82,31 +82,30 @@ func spread(model *mig.Model, made []mig.Layout, profile string) bool {
 	return at >= 0
 }
 
-// KubeNode has the fields of a Kubernetes Node that [ReadNode] reads. Amounts of resources are written as Kubernetes
-// writes them.
+// KubeNode has the fields of a Kubernetes Node for [ReadNode]. Amounts of resources are in Kubernetes' notation.
 type KubeNode struct {
 	Name                  string
 	Labels, Annotations   map[string]string
 	Capacity, Allocatable map[string]string
 }
 
-// NodeGPUs has the GPUs of a node by its labels, annotations and resources.
+// NodeGPUs describes the GPUs of a node by its labels, annotations and resources.
 type NodeGPUs struct {
-	layout.Node // its name, delivery and devices; closed where a component outside Kubernetes holds them
-	// Resource is the resource by which pods ask for GPUs that are not in MIG mode, or for instances under the MIG
-	// strategy single; empty where there is none.
+	layout.Node // its name, delivery and devices; closed if a component outside Kubernetes holds them
+	// Resource is the resource by which pods request GPUs without MIG mode, or instances under the MIG strategy single;
+	// empty if there is none.
 	Resource string
-	// Mechanism shares the GPUs that are not in MIG mode, among Replicas pods each; 1 is a whole GPU.
+	// Mechanism shares each GPU without MIG mode among Replicas pods; 1 means a whole GPU.
 	Mechanism sharing.Mechanism
 	Replicas  int
-	Single    string     // the MIG profile that nvidia.com/gpu is under the MIG strategy single
-	GPU       layout.GPU // the kind of its devices, with the memory that labels state
-	Findings  []Finding  // contradictions and doubts, worst or not, in the order in which they are found
+	Single    string     // the MIG profile behind nvidia.com/gpu under the MIG strategy single
+	GPU       layout.GPU // the kind of its devices, with the memory stated by labels
+	Findings  []Finding  // contradictions and doubts, in the order of discovery
 }
 
-// ReadNode reads the GPUs of one node by the rules of [Collector.Discover], for schedulers that hold nodes by
-// themselves: "is this node's GPU shared, and among how many?". Devices that the kubelet took out of service are
-// unhealthy, and MIG instances are those that it offers.
+// ReadNode reads the GPUs of one node by the rules of [Collector.Discover], for schedulers that need to know whether,
+// and among how many pods, a node's GPUs are shared. Devices that the kubelet took out of service are unhealthy, and
+// MIG instances are those that it offers.
 func ReadNode(k *KubeNode) *NodeGPUs {
 	b := &build{c: &Collector{}, others: map[string]bool{}, hamiCounts: map[string]bool{}}
 	o := &nodeObject{}

@@ -203,8 +203,8 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 	return n
 }
 
-// MarshalJSON writes the fleet with its pools and workloads as a fleet file has them, and everything else by the names
-// of the fields.
+// MarshalJSON writes the fleet's pools and workloads in the form of a fleet file, and everything else by the names of
+// the fields.
 func (d *Discovery) MarshalJSON() ([]byte, error) {
 	root, err := d.fleetNode()
 	if err != nil {
@@ -225,8 +225,8 @@ func (d *Discovery) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// WriteText writes the fleet file after comments that people read first: how GPUs are shared today and with which
-// isolation, and the findings. Unknown values are marked in the fleet file.
+// WriteText writes the fleet file after comments with a summary: the present sharing of GPUs with its isolation, and
+// the findings. Unknown values are marked in the fleet file.
 func (d *Discovery) WriteText(w io.Writer) error {
 	var out bytes.Buffer
 	line := func(format string, args ...any) {

@@ -27,8 +27,8 @@ var ErrInvalid = errors.New("discover: invalid")
 
 // Provenance names the source of a field of the fleet.
 type Provenance struct {
-	// Basis is "declared" by a label, annotation or request; "derived" from such; "measured" by samples over time or by
-	// the device itself; "guess" by a rule; or "given" by the user's own file.
+	// Basis is "declared" by a label, annotation or request; "derived" from these; "measured" by samples over time or by
+	// the device itself; "guess" by a rule; or "given" by the user's file.
 	Basis  string `json:"basis"`
 	Source string `json:"source"` // "label nvidia.com/gpu.product"
 }
@@ -42,7 +42,7 @@ const (
 	basisGiven    = "given"
 )
 
-// String writes it as the fleet file's comments do.
+// String writes it in the form of the fleet file's comments.
 func (p Provenance) String() string { return p.Basis + ": " + p.Source }
 
 func declared(format string, args ...any) Provenance {
@@ -57,7 +57,7 @@ func guessed(format string, args ...any) Provenance {
 	return Provenance{basisGuess, fmt.Sprintf(format, args...)}
 }
 
-// Finding is something about the cluster that its owner should know.
+// Finding is a remark on the cluster for its owner.
 type Finding struct {
 	Code     string           `json:"code"` // "two-managers"
 	Severity sharing.Severity `json:"severity"`

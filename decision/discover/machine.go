@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// AddInventory adds NVML's inventory of the GPUs of a machine, by the name of its Kubernetes node where it is one.
+// AddInventory adds NVML's inventory of the GPUs of a machine, by the name of its Kubernetes node if it is one.
 func (c *Collector) AddInventory(name string, inv telemetry.Inventory) {
 	c.machines = append(c.machines, &machine{name, inv})
 }

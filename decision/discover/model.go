@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Collector takes the inputs of one cluster.
+// Collector collects the inputs of one cluster.
 type Collector struct {
 	opts Options
 
@@ -322,10 +322,10 @@ type Discovery struct {
 	// Profiles holds, by workload, the profile of a model server with a GPU of its own, made from several metrics pages.
 	// Add them to decision.Options.Profiles to predict from them.
 	Profiles map[string]profile.SoloProfile `json:"profiles,omitempty"`
-	Pods     int                            `json:"-"` // that were read, with GPUs or without
+	Pods     int                            `json:"-"` // number of pods read, with or without GPUs
 }
 
-// Sharing counts a pool's GPUs under one mechanism today.
+// Sharing counts a pool's GPUs under one mechanism at present.
 type Sharing struct {
 	Pool      string            `json:"pool"`
 	Mechanism sharing.Mechanism `json:"mechanism"`
@@ -334,28 +334,28 @@ type Sharing struct {
 	Inside    []Inside          `json:"inside,omitempty"`
 }
 
-// Inside reports MIG instances that each serve several pods: only the mechanism's isolation separates the pods of
-// one instance.
+// Inside describes MIG instances with several pods each: only the mechanism's isolation separates the pods of one
+// instance.
 type Inside struct {
 	Profile   string            `json:"profile"`
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Pods      int               `json:"pods"` // to an instance
 }
 
-// Used holds a workload's measured use of its GPUs over time, per replica and GPU. What was not measured is missing.
+// Used holds a workload's measured use of its GPUs over time, per replica and GPU. Unmeasured figures are missing.
 type Used struct {
 	Workload  string
 	MemoryMax sharing.Optional[sharing.Bytes]
 	BusyMean  sharing.Optional[float64] // share of a whole GPU
-	// Together is set where the figures are of whole GPUs that others use too. WholeBusy is how busy such GPUs are on
-	// average, also where its own part is known.
+	// Together is set if the figures describe whole GPUs that others use too. WholeBusy is the mean busy share of such
+	// GPUs, also if its own part is known.
 	Together  bool
 	WholeBusy sharing.Optional[float64]
 }
 
-// Unknown is a field without a source among the input.
+// Unknown is a field without a source in the input.
 type Unknown struct {
 	Path   string `json:"path"` // in the fleet: "workloads[3].memory"
 	Why    string `json:"why"`
-	Remedy string `json:"remedy"` // the cheapest way to know
+	Remedy string `json:"remedy"` // the cheapest way to find out
 }

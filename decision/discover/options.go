@@ -17,14 +17,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Prices are the user's own: for a GPU of a model an hour, or for a machine of an instance type an hour.
+// Prices are the user's hourly prices of GPU models and instance types.
 type Prices struct {
 	gpus, machines map[string]cost.Money
 }
 
-// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB", or "A100" for any) and
-// instance types ("p4d.24xlarge") to prices an hour ("3.25 USD"), YAML or JSON.
-// A GPU's price is for one GPU, an instance type's for the machine.
+// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB", or "A100" for any) and instance types
+// ("p4d.24xlarge") to hourly prices ("3.25 USD"), YAML or JSON. A GPU's price is for one GPU, an instance type's for
+// the machine.
 func ParsePrices(data []byte) (*Prices, error) { return parsePrices("prices", data) }
 
 // parsePrices names in errors where the data are from.
@@ -72,17 +72,17 @@ func parse[T any](name string, data []byte, check func(T, *problem.List)) (*T, e
 	return v, nil
 }
 
-// Hints are the user's own statements, which override labels and guesses.
+// Hints are the user's statements, which override labels and guesses.
 type Hints struct {
 	Trust     fleet.Trust             `yaml:"trust"`
 	Workloads map[string]WorkloadHint `yaml:"workloads"` // by name, or a pattern such as "team-a/*"
 	Nodes     map[string]struct {
-		GPU string `yaml:"gpu,required"` // where nothing else names it
+		GPU string `yaml:"gpu,required"` // used if nothing else names it
 	} `yaml:"nodes"` // likewise
 }
 
-// WorkloadHint overrides the fields of workloads of these names; fields that it lacks keep their values. The latencies
-// of a pattern's hint apply to those of its workloads that serve requests.
+// WorkloadHint overrides the fields of the workloads with its name; fields that it lacks do not change. Latencies in
+// the hint of a pattern apply only to workloads that serve requests.
 type WorkloadHint struct {
 	Kind      decision.Kind                   `yaml:"kind"`
 	Memory    sharing.Optional[sharing.Bytes] `yaml:"memory"`

@@ -35,7 +35,7 @@ import (
 const sniffed = 32 << 10 // the number of bytes of a file that show its kind
 
 // Read reads a file and finds its kind from its content; name identifies it in errors and findings. The error lists the
-// parts that can't be read; the rest is kept and used by [Collector.Discover].
+// parts that can't be read; [Collector.Discover] uses the rest.
 func (c *Collector) Read(name string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	head, err := in.Peek(sniffed)
@@ -94,7 +94,7 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		"nvidia-smi -q -x printed, samples of dcgm-exporter, or a model server's metrics", name, line)
 }
 
-// ReadFile is [Collector.Read] of a file, or of stdin where it is named "-".
+// ReadFile is [Collector.Read] of a file, or of stdin if its name is "-".
 func (c *Collector) ReadFile(file string, stdin io.Reader) error {
 	if file == "-" {
 		return c.Read("standard input", stdin)
@@ -109,10 +109,9 @@ func (c *Collector) ReadFile(file string, stdin io.Reader) error {
 
 const mostArrivals = 64 << 20 // bytes
 
-// LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
-// YAML or JSON: the workloads that they make, without a today, and with a request only for MIG instances. What their
-// annotations and another file of hints, which may be "", do not have is not known. Errors of their content match
-// ErrInvalid.
+// LoadArrivals reads a YAML or JSON file of objects that are not yet in the cluster, such as the Deployment of a pull
+// request: their workloads, without a today, and with a request only for MIG instances. hints names a file of hints, or
+// is ""; fields without annotation or hint are unknown. Errors of their content match ErrInvalid.
 func LoadArrivals(name, hints string) ([]decision.Workload, error) {
 	opts, err := LoadOptions("", hints)
 	if err != nil {
@@ -162,9 +161,9 @@ const (
 	prometheusTimeout = time.Minute
 )
 
-// ReadPrometheus asks a Prometheus server (http://HOST:9090, behind a path or with user:password@ where it needs them)
-// by one range query for the series of dcgm-exporter, vLLM and SGLang in the window before end, and reads them as Read
-// does. An answer that is incomplete after a minute is used, and the error reports that the rest is missing.
+// ReadPrometheus reads the series of dcgm-exporter, vLLM and SGLang in the window before end from a Prometheus server
+// (http://HOST:9090, with a path or user:password@ if needed), by one range query, as Read does. An answer that is
+// incomplete after a minute is used, and the error reports the missing rest.
 func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.Time, window time.Duration) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

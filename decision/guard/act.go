@@ -16,12 +16,12 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// Actor carries out proposals, and records everything first. The zero Actor does nothing.
+// Actor carries out proposals, and records them first. The zero Actor does nothing.
 type Actor struct {
-	// Do carries out a cap, a move, a notice or a reaping, by a program or the Kubernetes API; nil is a dry run.
-	// An error means that it was not carried out, or that this is not known. Its context ends after 30 s.
+	// Do carries out a cap, a move, a notice or a reaping, by a program or the Kubernetes API; nil means a dry run. An
+	// error means that it was not, or not certainly, carried out. Its context ends after 30 s.
 	Do  func(context.Context, *Proposal) error
-	Log *Log // where everything is recorded; without one nothing is done
+	Log *Log // records everything; nil means that nothing is carried out
 }
 
 func (a *Actor) write(event event, p *Proposal) error {
@@ -31,8 +31,8 @@ func (a *Actor) write(event event, p *Proposal) error {
 	return a.Log.write(auditEntry{Event: event, Proposal: *p})
 }
 
-// Act carries out a proposal where it may, and answers whether it did; where it may not it sets p.Withheld. An audit
-// log that cannot be written is an error, and nothing is done unrecorded.
+// Act carries out a proposal if allowed, and reports whether it did; otherwise it sets p.Withheld. If the audit log
+// cannot be written, it returns an error without acting.
 func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	if p.Action == ActionKeep || p.Action == ActionSplit {
 		return false, a.write(eventProposed, p)
@@ -127,9 +127,9 @@ func (l *Log) apply(e *auditEntry) {
 	}
 }
 
-// OpenLog opens or makes the audit log at path. An action in progress when the program ended is recorded as unfinished,
-// and a last line that is cut off is removed: nothing followed from it. Any other line that cannot be read is an error,
-// since past actions count for the budget.
+// OpenLog opens or creates the audit log at path. An action in progress when the program ended is recorded as
+// unfinished, and a truncated last line is removed, since its action was not started. Any other line that cannot be
+// read is an error, since past actions count for the budget.
 func OpenLog(path string) (*Log, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 
 // Config names the GPUs and tenants to watch, and the actions that are allowed.
 type Config struct {
-	// GPUs are the machine's, by their index. One of mode None has no tenants, and no tenant is moved there.
+	// GPUs are the machine's GPUs, by index. A GPU with mode None has no tenants, and none is moved there.
 	GPUs    []layout.Device
 	Tenants []Tenant
-	// Profiles and Predictor predict latencies; nil is no profile, and the predictor with its priors.
+	// Profiles and Predictor predict latencies; nil means no profiles, and predict.NewPredictor's.
 	Profiles  *profile.Profiles
 	Predictor *predict.Predictor
-	// Reap lets idle tenants be reaped if their owners agreed; without it reaping is only proposed.
+	// Reap allows the reaping of idle tenants with their owners' consent; without it reaping is only proposed.
 	Reap bool
-	// Policy of reaping; the zero policy is the first of telemetry.ReapPolicies.
+	// Policy is the reaping policy; the zero policy means the first of telemetry.ReapPolicies.
 	Policy telemetry.ReapPolicy
 }
 
@@ -62,7 +62,7 @@ const namePart = `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`
 // tenantName keeps log lines, environments and the paths of the Kubernetes API whole.
 var tenantName = regexp.MustCompile("^" + namePart + "(/" + namePart + ")?$")
 
-// LoadConfig reads a configuration's file. The error names every problem with its path in the file.
+// LoadConfig reads a configuration file. The error names every problem with its path in the file.
 func LoadConfig(path string) (*Config, error) {
 	c, err := strictyaml.Load(path, parseConfig)
 	if err != nil {

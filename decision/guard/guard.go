@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// New returns a guard that has seen nothing yet. It keeps a copy of the tenants.
+// New returns a guard without observations. It copies the tenants.
 func New(r Rules, c Config) (*Guard, error) {
 	if r.reap = c.Reap; c.Policy.ReapAfter > 0 {
 		r.Policy = c.Policy
@@ -44,8 +44,8 @@ func New(r Rules, c Config) (*Guard, error) {
 	return g, nil
 }
 
-// Step takes a window's observation and returns the proposals: none in
-// most windows. Carry a proposal out only where Withheld is empty, and then call Done.
+// Step takes a window's observation and returns the proposals, usually none. Carry out a proposal only if Withheld is
+// empty, and then call Done.
 func (g *Guard) Step(o Observation) []Proposal {
 	g.window++
 	g.acted = slices.DeleteFunc(g.acted, func(at time.Duration) bool { return o.At-at >= time.Hour })

@@ -19,19 +19,19 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// A Tenant is one workload's replica on one GPU, as its owner declares it. One that runs on several GPUs is a Tenant
-// for each, all of one Name or with the same processes: it is idle when all of it is, and reaped as a whole.
+// A Tenant is one workload's replica on one GPU, as its owner declares it. A replica on several GPUs is a Tenant for
+// each, with the same Name or processes: it is idle if all of them are, and reaped as a whole.
 type Tenant struct {
-	Name string        `yaml:"name,required"` // namespace/pod where it is a pod
+	Name string        `yaml:"name,required"` // namespace/pod if it is a pod
 	Kind decision.Kind `yaml:"kind,required"`
 	GPU  int           // its index
 	// Holds is the part of the GPU that is reserved for it, above 0 and up to 1.
 	Holds float64
-	// Server and Load name its profile; without one its usual latency is learnt.
+	// Server and Load name its profile; without a profile its usual latency is learnt.
 	Server profile.Server
 	Load   profile.Load
-	// Expect is the interval of its TPOT in milliseconds with its neighbours, from
-	// a prediction of the owner; missing where the profiles predict it.
+	// Expect is the expected interval of its TPOT in milliseconds with its neighbours, as predicted by the owner; if
+	// missing, the profiles predict it.
 	Expect sharing.Optional[profile.Interval]
 	// LimitMS is its objective for TPOT in milliseconds, 0 = none.
 	LimitMS float64 `yaml:"tpot_ms"`
@@ -68,7 +68,7 @@ func lead(tenants []Tenant, i int) int {
 	return i
 }
 
-// An Observation holds everything that was seen in one window. GPUs and Tenants lie in the order of Config.
+// An Observation holds all observations of one window. GPUs and Tenants are in the order of Config.
 type Observation struct {
 	At      time.Duration `json:"at_ns"` // since the start
 	GPUs    []GPUSeen     `json:"gpus"`
@@ -78,12 +78,12 @@ type Observation struct {
 // GPUSeen holds a device's telemetry in a window.
 type GPUSeen struct {
 	At          time.Duration             `json:"at_ns"`          // of the newest reading
-	Down        string                    `json:"down,omitempty"` // why the device does not answer; "" when it does
+	Down        string                    `json:"down,omitempty"` // why the device does not answer; "" if it does
 	UtilPercent sharing.Optional[float64] `json:"util_percent,omitzero"`
 	Watts       sharing.Optional[float64] `json:"watts,omitzero"`
-	// Joules is the device's energy counter: its growth over a time without readings shows whether anything ran.
+	// Joules is the device's energy counter: its growth during missing readings shows whether anything ran.
 	Joules sharing.Optional[float64] `json:"joules,omitzero"`
-	// Others are processes that belong to no tenant.
+	// Others are processes of no tenant.
 	Others []ProcessSeen `json:"others,omitempty"`
 }
 
@@ -91,20 +91,20 @@ type GPUSeen struct {
 type ProcessSeen struct {
 	PID  uint32 `json:"pid"`
 	Name string `json:"name"`
-	// Activity is its share of the GPU's time, 0 to 1; 1 where only its presence is known.
+	// Activity is its share of the GPU's time, 0 to 1; 1 if only its presence is known.
 	Activity float64 `json:"activity"`
 }
 
 // TenantSeen holds the observations of a tenant in a window.
 type TenantSeen struct {
 	At time.Duration `json:"at_ns"` // of the newest figure
-	// TPOT is the median time per output token over the window in milliseconds; missing where nothing was served.
+	// TPOT is the median time per output token over the window in milliseconds; missing if nothing was served.
 	TPOT sharing.Optional[float64] `json:"tpot_ms,omitzero"`
-	// Load is the rate that is asked of the tenant: tokens a second by its metrics page.
+	// Load is the demand on the tenant in tokens a second, by its metrics page.
 	Load sharing.Optional[float64] `json:"load,omitzero"`
 	// Activity is its share of the GPU's time, 0 to 1; missing where it is not known.
 	Activity sharing.Optional[float64] `json:"activity,omitzero"`
-	Gone     bool                      `json:"gone,omitempty"` // it holds nothing at present
+	Gone     bool                      `json:"gone,omitempty"` // it holds no GPU at present
 	Pods     []string                  `json:"pods,omitempty"` // that it runs in, as namespace/pod
 }
 
@@ -149,22 +149,22 @@ func median(list []float64) float64 {
 // were chosen on recorded and simulated windows.
 type Rules struct {
 	Window   time.Duration        `json:"window_ns"`   // of one observation
-	Slow     int                  `json:"slow"`        // windows in a row above the expected latency that raise an alarm
-	Clear    int                  `json:"clear"`       // windows in a row within it that end one
-	Margin   float64              `json:"margin"`      // above the upper end of the expected latency, as a part of it
+	Slow     int                  `json:"slow"`        // consecutive windows above the expected latency for an alarm
+	Clear    int                  `json:"clear"`       // consecutive windows within it that end an alarm
+	Margin   float64              `json:"margin"`      // above the expected latency's upper bound, as a fraction of it
 	Rise     float64              `json:"rise"`        // least growth of a neighbour's share of the GPU's time, 0 to 1
 	Cooldown time.Duration        `json:"cooldown_ns"` // least time between two actions on a GPU
 	Budget   int                  `json:"budget"`      // actions in an hour, all GPUs together
 	Policy   telemetry.ReapPolicy `json:"policy"`
-	// Learn is the number of windows from which the usual latency is learnt where nothing is predicted: with 15,
-	// two in 190 beginnings within eight quiet minutes of an H100 led to an alarm later, with 20 and 30 none.
+	// Learn is the number of windows from which the usual latency is learnt without a prediction: with 15, two of 190
+	// starts within eight quiet minutes of an H100 led to a later alarm, with 20 and 30 none.
 	Learn int `json:"learn"`
 
 	reap bool // of the configuration
 }
 
-// DefaultRules returns the rules for windows of a length. The cool-down is 30
-// windows, the policy the first of telemetry.ReapPolicies.
+// DefaultRules returns the rules for a length of windows. The cool-down is 30 windows, the policy the first of
+// telemetry.ReapPolicies.
 func DefaultRules(window time.Duration) Rules {
 	return Rules{
 		Window: window, Slow: 3, Clear: 5, Margin: 0.10, Rise: 0.10, Cooldown: 30 * window, Budget: 100,
@@ -172,7 +172,7 @@ func DefaultRules(window time.Duration) Rules {
 	}
 }
 
-// Action is the name of a kind of proposal.
+// Action is a kind of proposal.
 type Action string
 
 // The actions, the least disturbing first.
@@ -188,12 +188,12 @@ const (
 // acts reports that the action changes how tenants run.
 func (a Action) acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
 
-// A Proposal names an Action with its evidence and the effect to expect.
+// A Proposal is an Action with its evidence and expected effect.
 type Proposal struct {
 	At       time.Duration `json:"at_ns"`
 	Action   Action        `json:"action"`
 	GPU      int           `json:"gpu"`              // index of the device
-	Victim   string        `json:"victim,omitempty"` // the tenant that suffers
+	Victim   string        `json:"victim,omitempty"` // the disturbed tenant
 	Target   string        `json:"target"`           // the tenant or process that the Action concerns
 	Owner    string        `json:"owner,omitempty"`
 	Pods     []string      `json:"pods,omitempty"`                  // the target's, as namespace/pod
@@ -201,13 +201,13 @@ type Proposal struct {
 	To       *int          `json:"to_gpu,omitempty"`                // index of the device to move to
 	Evidence []string      `json:"evidence"`
 	Effect   string        `json:"effect"`
-	// Withheld is the reason for which the Action is only proposed.
+	// Withheld is the reason why the Action is only proposed; empty if it may be carried out.
 	Withheld string `json:"withheld,omitempty"`
 
 	victim, target int // tenants; -1 = none
 }
 
-// Guard holds the state of watching. It is not safe for concurrent use.
+// Guard holds the state of observed tenants. It is not safe for concurrent use.
 type Guard struct {
 	rules     Rules
 	gpus      []layout.Device

@@ -22,9 +22,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Run guards a machine's GPUs until ctx ends: it samples reader, reads the tenants' servers' pages, and after
-// each window carries out the proposals through a. It calls report with each window's observation and
-// proposals, and ends with its error.
+// Run guards a machine's GPUs until ctx ends: it samples reader, reads the tenants' servers' pages, and after each
+// window carries out the proposals through a. It calls report with each window's observation and proposals, and returns
+// its error, if any.
 func Run(
 	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, report func(Observation, []Proposal) error,
 ) error {
@@ -96,7 +96,7 @@ type watcher struct {
 	devices []deviceWindow
 }
 
-// ErrNoGPU is returned where the configuration names a GPU that the machine does not have.
+// ErrNoGPU is returned if the configuration names a GPU that the machine lacks.
 var ErrNoGPU = errors.New("guard: no such GPU")
 
 // deviceWindow has the readings of a device since it was last asked: a single one shows no more than a sixth of a

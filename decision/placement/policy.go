@@ -60,8 +60,8 @@ var horizons = [...]int{16, 64, 256, runLength}
 // the node with the least stranded capacity after it, by two estimates in thousandths of a GPU:
 //
 //   - the capacity left free on the node after a run of random requests from the mix (Monte Carlo): the mean over 16
-//     runs, after 16, 64, 256 and 512 requests. Unlike fragmentation gradient descent (FGD, USENIX ATC '23), for the
-//     next request only, it covers GPUs without CPU for later requests, and remainders for rare kinds.
+//     runs, after 16, 64, 256 and 512 requests. Unlike fragmentation gradient descent (FGD, USENIX ATC '23) it looks
+//     beyond the next request, so it covers GPUs without CPU for later requests, and remainders for rare kinds.
 //   - half of the capacity left after each kind alone has filled the node, weighted by its frequency. It keeps whole
 //     nodes free for requests of many GPUs.
 //

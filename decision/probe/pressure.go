@@ -15,16 +15,16 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// MostStressed bounds the time in which a tenant is measured next to the reporter and the stress kernels, and
-// MostSlower how many times longer these may make its step before no longer ones are tried.
+// MostStressed bounds the time for which a tenant is measured next to the reporter and the stress kernels. MostSlower
+// bounds the factor by which they may lengthen its step: beyond it no longer kernels are tried.
 const (
 	MostStressed = 12 * time.Second
 	MostSlower   = 8.0
 )
 
 // Tenant is a tenant that can run co-located with tasks under MPS. Run runs a task, isolated or co-located with the
-// tenant at work, and returns its reading; co-located, also the median of the tenant's step, 0 where none ended. A task
-// of KindNone has the tenant work isolated for the time.
+// tenant at work, and returns its reading and, if co-located, the median of the tenant's step, 0 if none ended. With a
+// task of KindNone the tenant works isolated for the time.
 type Tenant interface {
 	Run(ctx context.Context, t Task, coLocated bool) (Reading, time.Duration, error)
 }
@@ -74,10 +74,10 @@ func parts(report, stressed time.Duration) []part {
 		{reads(stressed), false}, stress(100 * us), reporter(1, 100*us), reporter(0, tinyKernel), stress(2 * us)}
 }
 
-// MeasurePressure measures a tenant next to the reporter and the stress kernels, in MostStressed at most. The error has
-// the reasons for missing parts, and comes with those measured. progress is called before each part, and may be nil.
-// Never measure on a GPU that others use: it slows the tenant, and every other holder of the GPU, by up to MostSlower
-// times.
+// MeasurePressure measures a tenant next to the reporter and the stress kernels, for at most MostStressed. The error
+// has the reasons for missing parts, and comes with the measured ones. progress is called before each part, and may be
+// nil. Do not measure on a GPU that others use: it slows the tenant, and every other holder of the GPU, by a factor of
+// up to MostSlower.
 func MeasurePressure(ctx context.Context, tenant Tenant, progress func(string)) (*profile.Pressure, error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, MostStressed)

@@ -20,32 +20,32 @@ const (
 	loneStepCost = "lone_step_cost" // ms, of a step of 256 kernels
 )
 
-// Measurement is a quantity that was measured.
+// Measurement is a measured quantity.
 type Measurement struct {
-	// Name is that of the predictor's parameter where it is one, else the probe's own, as its report lists them.
+	// Name is the name of a predictor's parameter, or the probe's own name, as in its report.
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	// Low and High hold 80% of the single observations.
+	// Low and High enclose 80% of the single observations.
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 	Points int     `json:"points"`
 	What   string  `json:"what"`
 }
 
-// NotMeasured is a quantity that could not be measured, and why.
+// NotMeasured is a quantity that could not be measured, with the reason.
 type NotMeasured struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// Result holds the outcome of a probe.
+// Result holds the measurements of a probe.
 type Result struct {
 	Info        Info
 	Basis       sharing.Basis
 	Measured    []Measurement
 	NotMeasured []NotMeasured
-	Warnings    []string // for readers of the figures
+	Warnings    []string // caveats on the figures
 	Took        time.Duration
 }
 
@@ -59,9 +59,9 @@ func (r *Result) Get(name string) (Measurement, bool) {
 	return Measurement{}, false
 }
 
-// Predictor returns p for the probed GPU: quantum and switch as measured, the rest carried over by predict's On. A
-// quantity measured in another way than its parameter is defined, such as the cost of MPS to a step of the probe's
-// kernels, becomes the parameter's independent value. The error names implausible values, which are left out.
+// Predictor returns p for the probed GPU: quantum and switch as measured, the rest transferred by predict.Predictor.On.
+// A quantity that is measured in another way than its parameter is defined, such as the cost of MPS to a step of the
+// probe's kernels, becomes the parameter's Independent value. The error names implausible values, which are left out.
 func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 	p = p.On(strings.TrimPrefix(r.Info.GPU, "NVIDIA "), r.Info.Driver)
 	parameters := map[string]*predict.Parameter{quantumKey: &p.Parameters.Quantum, switchKey: &p.Parameters.Switch,
@@ -88,8 +88,7 @@ func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 	return p, nil
 }
 
-// Report holds a result for readers, with the predictor that it makes. Parameters
-// are by the names of the predictor's own JSON.
+// Report presents a result with the predictor made from it. Parameters have the names of the predictor's JSON.
 type Report struct {
 	GPU         string             `json:"gpu"`
 	Driver      string             `json:"driver"`
@@ -101,7 +100,7 @@ type Report struct {
 	Seconds     float64            `json:"seconds"`
 }
 
-// Report returns the report of a result with its predictor and further notes.
+// Report returns the report of the result with predictor p and further notes.
 func (r *Result) Report(p *predict.Predictor, notes ...string) *Report {
 	return &Report{
 		GPU: p.GPU, Driver: p.Driver, Simulated: r.Basis == sharing.BasisSimulated, Parameters: p.Parameters,
@@ -112,7 +111,7 @@ func (r *Result) Report(p *predict.Predictor, notes ...string) *Report {
 	}
 }
 
-// String lays the report out in tables for people. Lines may be long.
+// String writes the report as text tables. Lines may be long.
 func (o *Report) String() string {
 	var b strings.Builder
 	title := o.GPU

@@ -14,9 +14,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Options configure [Run]. The zero value is a whole probe.
+// Options configure [Run]. The zero value probes everything.
 type Options struct {
-	// Progress is called before each stage; nil is none.
+	// Progress, if not nil, is called before each stage.
 	Progress func(what string, doneFraction float64)
 }
 
@@ -27,8 +27,8 @@ type stage struct {
 	do       func(ctx context.Context) error
 }
 
-// Run probes the site's GPU. It returns an error where nothing could be measured, where another process runs on the GPU
-// (ErrStranger), or when ctx ends; a result that comes with it holds the measurements until then. NotMeasured lists the
+// Run probes the site's GPU. It returns an error if nothing could be measured, if another process runs on the GPU
+// (ErrStranger), or if ctx ends; a result that comes with it holds the measurements so far. NotMeasured lists the
 // others, with reasons.
 func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 	r := &run{site: site}
@@ -143,7 +143,7 @@ func (r *run) loneClient(ctx context.Context) error {
 	return nil
 }
 
-// ErrStranger reports another process on the GPU while the probe ran.
+// ErrStranger reports that another process ran on the GPU during the probe.
 var ErrStranger = errors.New("probe: another process ran on the GPU")
 
 // away is the share of a lone spinning process's time in which it was off the GPU, and how often: another had it.

@@ -12,7 +12,7 @@ import (
 )
 
 // Simulated returns a simulated GPU that can be probed: processes take time slices by a scheduler, the zero one being
-// that of an H200, and are isolated under MPS. It is for trying out a probe; its figures are no GPU's.
+// that of an H200, and are isolated under MPS. Use it to try out a probe; its figures are simulated.
 func Simulated(s timeslice.Scheduler) Site {
 	if s == (timeslice.Scheduler{}) {
 		s = timeslice.H200()

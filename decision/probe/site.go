@@ -21,21 +21,21 @@ type Kind string
 // The kinds of tasks.
 const (
 	KindNone    Kind = ""
-	KindSpin    Kind = "spin"    // one thread that reads the GPU's clock and notes when it was off the GPU
+	KindSpin    Kind = "spin"    // one thread that reads the GPU's clock and records when it was off the GPU
 	KindCompute Kind = "compute" // steps of kernels that calculate and touch no memory
 	KindStream  Kind = "stream"  // steps of kernels that read device memory
 )
 
-// Task describes the work that one process repeats on the GPU for a time, a step at least once.
+// Task describes the work that one process repeats on the GPU for a time, at least one step.
 type Task struct {
 	Kind  Kind          `json:"kind"`
 	Delay time.Duration `json:"delay,omitempty"` // before it begins
 	For   time.Duration `json:"for"`
-	// Kernels counts those that a step launches, in one graph when there are several; 0 means 1. Kernel is the time of
-	// each, isolated.
+	// Kernels is the number of kernels that a step launches, in one graph if there are several; 0 means 1. Kernel is the
+	// isolated time of each.
 	Kernels int `json:"kernels,omitempty"`
-	// Exchange copies a little to the GPU before each step and waits for a little
-	// from it after, as a decode step does with its tokens.
+	// Exchange makes each step begin with a small copy to the GPU and end with a small copy back, as a decode step does
+	// with its tokens.
 	Exchange bool          `json:"exchange,omitempty"`
 	Kernel   time.Duration `json:"kernel,omitempty"`
 	// PerSM is the number of blocks of 256 threads for each SM; 0 means a single block of one thread.
@@ -44,7 +44,7 @@ type Task struct {
 	Bytes int64         `json:"bytes,omitempty"` // that a kernel reads
 }
 
-// Interval is a stretch of time on the GPU's clock, which all processes share.
+// Interval is an interval on the GPU's clock, which all processes share.
 type Interval struct {
 	From time.Duration `json:"from"`
 	To   time.Duration `json:"to"`
@@ -54,52 +54,52 @@ func (i Interval) length() time.Duration { return i.To - i.From }
 
 // Reading holds the recordings of one task.
 type Reading struct {
-	Span  Interval        `json:"span"`            // of a spin: from its first reading of the clock to its last
-	Off   []Interval      `json:"off,omitempty"`   // of a spin: when it was off the GPU for more than 5 us
-	Steps []time.Duration `json:"steps,omitempty"` // on the host's clock from launch to end
+	Span  Interval        `json:"span"`            // for a spin: from its first reading of the clock to its last
+	Off   []Interval      `json:"off,omitempty"`   // for a spin: when it was off the GPU for more than 5 us
+	Steps []time.Duration `json:"steps,omitempty"` // durations on the host's clock, from launch to end
 	Bytes int64           `json:"bytes,omitempty"` // in each step
 }
 
 // Info describes a GPU before it is probed.
 type Info struct {
-	GPU    string        `json:"gpu"` // product name, as CUDA has it
+	GPU    string        `json:"gpu"` // product name, from CUDA
 	UUID   string        `json:"uuid,omitempty"`
 	Driver string        `json:"driver,omitempty"` // "" is unknown
 	SMs    int           `json:"sms"`
 	Memory sharing.Bytes `json:"memory"`
 	Free   sharing.Bytes `json:"free"`
-	// Exclusive is true where the compute mode admits one process only.
+	// Exclusive is true if the compute mode allows only one process.
 	Exclusive bool `json:"exclusive,omitempty"`
-	// Others are other processes that hold the GPU, as far as they are known.
+	// Others are the known other processes that hold the GPU.
 	Others []string `json:"others,omitempty"`
 }
 
 // Site is a GPU that can be probed.
 type Site interface {
-	// Basis is BasisMeasured, or BasisSimulated of a simulation.
+	// Basis is BasisMeasured, or BasisSimulated for a simulation.
 	Basis() sharing.Basis
 	// Info checks that the GPU can be used and describes it.
 	Info(ctx context.Context) (Info, error)
-	// Run runs tasks at once, each in a process of its own: MechanismTimeSlicing, or MechanismMPS as clients of a
-	// daemon of the site's own. The readings are in the order of the tasks.
+	// Run runs tasks concurrently, each in a process of its own: under MechanismTimeSlicing, or under MechanismMPS as
+	// clients of the site's own daemon. The readings are in the order of the tasks.
 	Run(ctx context.Context, m sharing.Mechanism, tasks ...Task) ([]Reading, error)
 }
 
-// ErrMIG reports a GPU in MIG mode: measurements on an instance are not true of the
-// whole GPU, and nothing here changes MIG.
+// ErrMIG reports a GPU in MIG mode: measurements on an instance do not hold for the whole GPU, and the probe does not
+// change MIG.
 var ErrMIG = errors.New("probe: the GPU is in MIG mode")
 
-// Snapshot holds NVML's view of one GPU before anything is measured on it.
+// Snapshot holds NVML's view of one GPU before a measurement.
 type Snapshot struct {
 	Device telemetry.Device
-	Only   bool          // it is the machine's only GPU
+	Only   bool          // the machine has no other GPU
 	Driver string        // "" is unknown
 	Memory sharing.Bytes // 0 is unknown
-	// Holders name the processes on the GPU: their work is part of the measurements.
+	// Holders names the processes on the GPU; their work would affect the measurements.
 	Holders []string
 }
 
-// Inspect reads the GPU of an index. The error wraps ErrMIG where the GPU is in MIG mode.
+// Inspect reads the GPU with an index. The error wraps ErrMIG if the GPU is in MIG mode.
 func Inspect(ctx context.Context, source telemetry.Reader, device int) (*Snapshot, error) {
 	devices, err := source.Devices(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func Inspect(ctx context.Context, source telemetry.Reader, device int) (*Snapsho
 	return l, nil
 }
 
-// Holders names the processes that hold a GPU now, or the reason why they are unknown.
+// Holders names the processes that hold a GPU now, or gives the reason why they are unknown.
 func Holders(ctx context.Context, source telemetry.Reader, device int) (names []string) {
 	var r telemetry.Reading
 	if err := source.Read(ctx, device, telemetry.GroupProcesses, &r); err != nil {
@@ -138,8 +138,7 @@ func Holders(ctx context.Context, source telemetry.Reader, device int) (names []
 	return names
 }
 
-// Newcomers are notes of the processes that are among the holders now and were not
-// before. An idle MPS server does nothing by itself, and is left out.
+// Newcomers returns a note for each process in now that is not in before. An idle MPS server is left out.
 func Newcomers(before, now []string) (notes []string) {
 	for _, p := range now {
 		if !slices.Contains(before, p) && !strings.Contains(p, "nvidia-cuda-mps-server") {

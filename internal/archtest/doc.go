@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archtest holds the module to its import rules (see CONTRIBUTING.md), which its tests have as data.
+// Package archtest tests the module's import rules (see CONTRIBUTING.md), which are data of the tests.
 package archtest

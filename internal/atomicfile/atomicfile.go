@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package atomicfile writes files so that a reader, or a crash, sees the old
-// content or the new content and nothing between.
+// Package atomicfile writes files so that a reader, or a crash, finds either the old or the complete new content.
 package atomicfile
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package costs holds the constants that predictions rest on, each with unit, uncertainty, basis and source: those of
-// sharing a GPU ([Table]), and those of model servers of which nothing was measured ([Priors]).
+// Package costs holds the constants of predictions, each with unit, uncertainty, basis and source: those of sharing a
+// GPU ([Table]), and those of model servers without measurements ([Priors]).
 package costs
 
 import "math"

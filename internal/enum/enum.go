@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enum gives enumerations their texts. The names of an enumeration are
-// listed by value; an empty name is a value without a text.
+// Package enum gives enumerations their texts. The names of an enumeration are listed by value; an empty name means a
+// value without a text.
 package enum
 
 import (

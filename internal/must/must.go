@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package must ends a test where an error leaves nothing to test:
+// Package must ends a test at an unexpected error:
 //
 //	m := must.Get(mig.Lookup("A30"))(t)
 package must

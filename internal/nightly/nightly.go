@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nightly reports to tests whether they were built with -tags nightly. Heavy
-// corpora run whole only then; other runs look at a sample of the same cases.
+// Package nightly reports to tests whether they were built with -tags nightly. Only such builds test large corpora
+// completely; others test a sample of the same cases.
 package nightly
 
 import (

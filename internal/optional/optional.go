@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package optional holds a value that may be missing. A package that shows one to its users gives it a name of its own:
+// Package optional holds a value that may be missing. A package with such values in its API declares its own name:
 //
 //	type Optional[T any] = optional.Value[T]
 package optional

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plaintext makes text of other programs safe to print, as terminals obey its
-// control characters, and formats numbers, money and lists for text.
+// Package plaintext makes text of other programs safe to print on terminals, without control characters, and formats
+// numbers, money and lists.
 package plaintext
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package problem collects everything that is wrong with an input, so that a
-// user gets one error that names each problem with its path and its remedy.
+// Package problem collects all problems of an input, so that a user gets one error that names each with its path and
+// remedy.
 package problem
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package promtext reads pages in Prometheus' text format, one after another in
-// one stream, with a library of Prometheus', and goes on after a broken line.
+// Package promtext reads pages in Prometheus' text format, one after another in one stream, with a library of
+// Prometheus, and continues after a broken line.
 package promtext
 
 import (

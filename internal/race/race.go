@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package race says whether the race detector is compiled in. It makes what only computes ten to twenty times as
-// slow, and finds nothing where one goroutine computes: tests of that draw fewer random cases under it, and leave
-// out what takes longest. .ci/run runs the tests of every file that imports this one without the race detector too, and
-// so in full.
+// Package race reports whether the race detector is compiled in. It slows computation ten to twenty times, and finds
+// nothing in single-goroutine code: such tests draw fewer random cases under it, and skip the longest ones. .ci/run
+// also runs the tests of every file that imports this package without the race detector, and so in full.
 package race
 
 import "testing"

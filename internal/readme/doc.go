@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package readme holds the README to its word: its tests run the program and the commands that it prints.
+// Package readme tests the README: it runs the README's program and commands.
 package readme

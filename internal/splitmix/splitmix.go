@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package splitmix spreads the bits of numbers as SplitMix64 does (G. Steele, D. Lea and C. Flood, OOPSLA 2014).
+// Package splitmix mixes the bits of numbers by SplitMix64 (G. Steele, D. Lea and C. Flood, OOPSLA 2014).
 package splitmix
 
 // Gamma is the odd number nearest to 2^64 over the golden ratio.

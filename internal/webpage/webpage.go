@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webpage writes pages: each is one HTML file of sentences, tables, charts and GPUs drawn as boxes, which
-// opens without a network, in light and dark, on paper and on a telephone. Observable Plot draws the charts; licences
+// Package webpage writes web pages: each is one HTML file of sentences, tables, charts and GPUs drawn as boxes, which
+// works without a network, in light and dark mode, on paper and on phones. Observable Plot draws the charts; licences
 // are in plot/LICENSE and in every page, and go generate fetches the versions that plot/update.sh names.
 //
 // A Page is a value, and Write writes it.
 //
-// A reader sees Answer and the table of the first section first: put the numbers there. A name has one colour
-// throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series
-// becomes small ones, one for each colour, with the same axes; a chart of lines with one point each becomes a table.
-// Texts may come from anybody: all are escaped. The same page gives the same bytes.
+// Answer and the table of the first section come first: put the key numbers there. A name has the same colour
+// throughout the page, also in tables, and on every page with the same names. A chart of more than four series becomes
+// small ones, one for each colour, with the same axes; a chart of lines with one point each becomes a table. All texts
+// are escaped. The same page gives the same bytes.
 package webpage
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamlnode builds YAML documents with their keys in the order in which they are given, and lays out those that
-// templates write, so that the same values give the same bytes.
+// Package yamlnode builds YAML documents with keys in the given order, and formats those written by templates, so that
+// the same values give the same bytes.
 package yamlnode
 
 import (

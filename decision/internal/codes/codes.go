@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package codes numbers the reasons of package filter, and has their texts. The numbers are internal: programs compare
-// the texts.
+// Package codes defines the codes of package filter's reasons, and their texts. The numbers are internal: programs
+// compare the texts.
 package codes
 
 import (

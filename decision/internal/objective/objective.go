@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objective gives the reasons of package filter for objectives that predictions meet, miss or leave open.
+// Package objective makes package filter's reasons for objectives that predictions meet, miss or leave open.
 package objective
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package score filters one workload against one pool: every mechanism passes the checks of decision/filter, and those
-// that pass are ranked for the case that they cost the same. Nothing allocates.
+// Package score filters one workload against one pool: every mechanism goes through the checks of decision/filter, and
+// those that pass are ranked for equal cost. It does not allocate.
 package score
 
 import (

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package traits has the properties of mechanisms, other than their isolation, that layouts, filter, planner and
-// placement use.
+// Package traits has the properties of mechanisms, other than isolation, for layouts, filter, planner and placement.
 package traits
 
 import "github.com/cotenant/cotenant/sharing"

@@ -23,8 +23,8 @@ const childVariable = "COTENANT_CUDAPROBE_CHILD"
 // asked is set when main asks whether the process is a child.
 var asked atomic.Bool
 
-// Child does the work of a process of the probe if this process was started as one, until its input ends, and
-// returns its exit code. Otherwise it returns false at once. Call it first in main.
+// If this process was started as a process of the probe, Child works until its input ends, and returns the exit code
+// and true. Otherwise it returns false at once. Call it first in main.
 func Child() (code int, is bool) {
 	asked.Store(true)
 	if os.Getenv(childVariable) == "" {

@@ -25,8 +25,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Site is this machine's GPU. Its processes are started as they are needed and
-// kept until Close. It is not safe for concurrent use.
+// Site is this machine's GPU. Its processes are started when needed and kept until Close. It is not safe for concurrent
+// use.
 type Site struct {
 	opts    Options
 	folder  string // of the daemon's sockets and logs
@@ -40,7 +40,7 @@ type Site struct {
 
 var errNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
 
-// Open makes sure that the GPU can be probed. Close must be called.
+// Open checks that the GPU can be probed. The caller must call Close.
 func Open(ctx context.Context, opts Options) (*Site, error) {
 	if !asked.Load() {
 		return nil, errNoChild
@@ -192,9 +192,9 @@ func (s *Site) verify(ctx context.Context, p *process) error {
 // spinFor bounds one spin of the neighbour, after which it is asked to go on.
 const spinFor = 2 * time.Second
 
-// NextToSpinner calls run while a process of the probe spins on the GPU without MPS: other work there takes turns
-// with it. From the lengths of a workload's decode step, isolated and in run, predict.Predictor.SlicesNextToSpinner
-// counts its time slices. run's ctx ends when the neighbour fails, and the error then has the reason.
+// NextToSpinner calls run while a process of the probe spins on the GPU without MPS: other work alternates with it.
+// From the lengths of a workload's decode step, isolated and in run, predict.Predictor.SlicesNextToSpinner counts its
+// time slices. If the neighbour fails, run's ctx ends, and the error has the reason.
 func (s *Site) NextToSpinner(ctx context.Context, run func(ctx context.Context) error) error {
 	processes, err := s.processes(ctx, sharing.MechanismTimeSlicing, 1)
 	if err != nil {

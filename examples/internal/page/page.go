@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page prints for the examples, text folded at Width columns and no error
-// of writing lost. It also writes their files. A copy of an example takes it along.
+// Package page prints the examples' text, folded at Width columns, without losing write errors. It also writes their
+// files. Copy it together with an example.
 package page
 
 import (

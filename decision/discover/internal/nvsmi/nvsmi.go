@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nvsmi reads the XML that nvidia-smi -q -x prints on a node, and knows its other outputs by name.
+// Package nvsmi reads the XML that nvidia-smi -q -x prints on a node, and recognizes its other outputs.
 //
-// A figure that nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left
-// out. XML returns all readable fields together with an error that lists the others by their paths. A text of another
-// kind is an error without fields.
+// A figure that nvidia-smi prints as N/A or Not Supported is missing, never zero. Graphics-only processes are left out.
+// XML returns all readable fields together with an error that lists the others by their paths. Other text gives an
+// error without fields.
 //
-// The forms are those of the drivers from 450 to 580; testdata has the output of an H100 and an H200 with driver
-// 580.159.04. Serial numbers and command lines are never kept.
+// It supports the output of drivers 450 to 580; testdata has the output of an H100 and an H200 with driver 580.159.04.
+// Serial numbers and command lines are never kept.
 package nvsmi
 
 import (

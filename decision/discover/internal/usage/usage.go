@@ -4,10 +4,10 @@
 // of dcgm-exporter, and answers of Prometheus' query API.
 //
 // Memory grows with the number of tenants, not with the samples: percentiles come from buckets, 128 to a power of two,
-// so that they are at most 1/128 above the truth and never below it. Means, extremes and counts are exact.
+// so that they are at most 1/128 above the true value and never below it. Means, extremes and counts are exact.
 //
-// An impossible sample is refused and counted: negative, above 100 percent, no number, by a clock that is wrong, or not
-// after the one before. A figure without samples is missing, never zero.
+// An impossible sample is refused and counted: negative, above 100 percent, not a number, with an impossible time, or
+// not later than the previous one. A figure without samples is missing, never zero.
 package usage
 
 import (
