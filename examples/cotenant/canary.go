@@ -19,7 +19,7 @@ import (
 var canaryExample string
 
 func runCanary(ctx context.Context, fl *call, std stdio) error {
-	plan := fl.String("plan", "", "plan `FILE`, YAML: the newcomer, its neighbours, and what each was promised")
+	plan := fl.String("plan", "", "plan `FILE`, YAML: the newcomer, its neighbours, and their objectives")
 	printPlan := fl.Bool("print-plan", false, "print a plan to start from and exit")
 	listen := fl.String("listen", "", "`ADDRESS` to answer rollout controllers at, such as :8080")
 	if err := fl.parse(0, std); err != nil {

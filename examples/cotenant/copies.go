@@ -80,29 +80,29 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 		})
 	}
 	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, of one isolated tenant")
-	fl.Func("metrics", "`FILE` of a metrics page (TEI, Triton, Infinity, Whisper servers); a later one too gives the rate",
+	fl.Func("metrics", "`FILE` of a metrics page (TEI, Triton, Infinity, Whisper servers); a later one too adds the rate",
 		func(text string) error { c.metrics = append(c.metrics, text); return nil })
 	fl.StringVar(&c.rows, "rows", "", "predict the rows of `FILE`, - is standard input")
 	fl.Func("rate", "`RATE` of one copy, requests or tokens: 50/s", func(text string) (err error) {
 		c.server.Rate, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
 		return err
 	})
-	fl.DurationVar(&c.server.Latency, "latency", 0, "of a request of one copy")
+	fl.DurationVar(&c.server.Latency, "latency", 0, "latency of a request with one copy")
 	fraction("gpu-busy", "`FRACTION` of the time with a kernel running (nvidia-smi's utilization)", &c.server.Busy)
 	fraction("sm-active", "`FRACTION` of SM activity (DCGM_FI_PROF_SM_ACTIVE)", &c.server.SMActive)
 	fraction("bandwidth", "`FRACTION` of the memory bandwidth in use (DCGM_FI_PROF_DRAM_ACTIVE)", &c.server.Bandwidth)
-	fl.DurationVar(&c.server.GPUTime, "gpu-time", 0, "of a request")
-	fl.DurationVar(&c.server.HostTime, "host-time", 0, "of a request: the GPU waits for it")
-	fl.TextVar(&c.server.Memory, "memory", sharing.Bytes(0), "of one copy")
+	fl.DurationVar(&c.server.GPUTime, "gpu-time", 0, "GPU time of a request")
+	fl.DurationVar(&c.server.HostTime, "host-time", 0, "host time of a request, while its GPU part waits")
+	fl.TextVar(&c.server.Memory, "memory", sharing.Bytes(0), "memory of one copy")
 	fl.BoolVar(&c.server.Decodes, "decodes", false, "a step serves a batch of sequences (LLMs, speech by tokens)")
 	fl.BoolVar(&c.server.PythonThreads, "python-threads", false, "instances in one process are threads of one Python")
 	fl.IntVar(&c.server.Clients, "clients", 0, "requests in flight at one copy")
-	fl.Float64Var(&c.setting.Cores, "cores", 0, "of the host, for all copies")
+	fl.Float64Var(&c.setting.Cores, "cores", 0, "host cores for all copies")
 	fl.Float64Var(&c.server.HostThreads, "host-threads", 0, "cores that one copy keeps busy (default 1)")
 	fl.StringVar(&c.gpu, "gpu", "", "`NAME` of the GPU, for its memory")
 	fl.StringVar(&c.load, "load", "grows", "grows, divided or open")
 	fl.IntVar(&c.most, "copies", 8, "most copies to predict")
-	fl.DurationVar(&c.objective, "objective", 0, "latency that the copies are to keep")
+	fl.DurationVar(&c.objective, "objective", 0, "latency objective of the copies")
 	fl.Func("mechanism", "`LIST` of time-slicing, mps, mig, hami, in-server (instances in one process)",
 		func(text string) (err error) {
 			c.chosen = true

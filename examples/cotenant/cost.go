@@ -24,7 +24,7 @@ func runCost(_ context.Context, fl *call, std stdio) error {
 	before := fl.Int("before", 2, "`number` of GPU nodes without sharing")
 	after := fl.Int("after", 1, "`number` of GPU nodes with sharing")
 	cpuNodes := fl.Int("cpu-nodes", 2, "`number` of CPU nodes next to the shared GPU nodes")
-	invest := moneyFlag(fl.FlagSet, "invest", "0.00 USD", "`amount` that the change costs once: adds the payback date")
+	invest := moneyFlag(fl.FlagSet, "invest", "0.00 USD", "one-time `amount` that the change costs; adds the payback date")
 	from := fl.String("from", "", "`DATE` of the change, e.g. 2026-03-01 (default: today)")
 	if err := fl.parse(0, std); err != nil {
 		return err

@@ -52,8 +52,8 @@ func (c *decideConfig) flags(fl *flag.FlagSet) {
 		"co-location format; those that the fleet names are predicted")
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")
 	fl.Float64Var(&c.confidence, "confidence", decision.DefaultConfidence,
-		"how sure decisions must be that objectives are kept, 0.5 to 0.999")
-	fl.BoolVar(&c.long, "v", false, "where the fleet has a today: show everything, with the reasons for what stays")
+		"probability with which decisions must meet objectives, 0.5 to 0.999")
+	fl.BoolVar(&c.long, "v", false, "if the fleet has a today: show everything, with the reasons for what stays")
 	fl.BoolVar(&c.strict, "strict", false, "exit 1 unless every workload is decided: all its replicas have a place "+
 		"at the confidence")
 	fl.StringVar(&c.explain, "explain", "", "show everything about one `WORKLOAD`, every candidate and its reasons")

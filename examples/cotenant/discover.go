@@ -50,7 +50,7 @@ func runDiscover(ctx context.Context, fl *call, std stdio) error {
 	var o discoverOptions
 	o.inputFlags(fl.FlagSet)
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown and today")
-	fl.Func("out", "`FILE` to write the fleet to, with where each field comes from", page.Named(&o.out))
+	fl.Func("out", "`FILE` to write the fleet to, with the source of each field", page.Named(&o.out))
 	if err := fl.parse(anyNumber, std); err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func notValid(rep *colocation.Report) error {
 
 func parseMeasure(fl *call, std stdio) (*measureConfig, error) {
 	c := &measureConfig{}
-	fl.BoolVar(&c.real, "real", false, "measure this machine's GPU, a simulated one otherwise")
+	fl.BoolVar(&c.real, "real", false, "measure this machine's GPU instead of a simulated one")
 	fl.StringVar(&c.plan, "plan", "simulated", "plan `FILE`, YAML, or a built-in one: simulated, mixed, two-models, vllm")
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")

@@ -38,7 +38,7 @@ var migWords = []struct {
 }
 
 func runMig(ctx context.Context, fl *call, std stdio) error {
-	text := "Plans how GPUs are partitioned with MIG, and does it.\n\n"
+	text := "Plans MIG partitions of GPUs, and applies them.\n\n"
 	for _, w := range migWords {
 		usage := fmt.Sprintf("  cotenant mig %-9s %-25s %s\n", w.name, w.args, w.usage)
 		if text += usage; len(fl.args) == 0 || fl.args[0] != w.name {

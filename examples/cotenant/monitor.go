@@ -44,8 +44,8 @@ func parseMonitor(fl *call, std stdio) (*monitorConfig, error) {
 	fl.DurationVar(&c.every, "every", 0, "time between tables (default: simulated 6h, real 1s)")
 	fl.DurationVar(&c.opts.Period, "period", 0, "time between cheap readings (default: simulated 10s, real 100ms)")
 	fl.DurationVar(&c.opts.SlowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
-	fl.DurationVar(&c.idle.Sustain, "sustain", 0, "length from which idleness counts (default: simulated 1m, real 10s)")
-	servers := fl.String("servers", "", "prefixes of the `NAMES` of further model servers, besides vLLM and the "+
+	fl.DurationVar(&c.idle.Sustain, "sustain", 0, "shortest idle time that counts (default: simulated 1m, real 10s)")
+	servers := fl.String("servers", "", "prefixes of the `NAMES` of further model servers, in addition to vLLM and the "+
 		"like: their idle time is not reaped")
 	fl.StringVar(&c.csv, "csv", "", "write every reading to this new `FILE`")
 	fl.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")

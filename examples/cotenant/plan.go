@@ -19,7 +19,7 @@ func runPlan(ctx context.Context, fl *call, std stdio) error {
 	var o discoverOptions
 	o.inputFlags(fl.FlagSet)
 	asJSON := fl.Bool("json", false, "print JSON: answer, money, idle, workloads, checklist, plan, discovery")
-	long := fl.Bool("v", false, "show all workloads, what changes on which node, and why the rest stays")
+	long := fl.Bool("v", false, "show all workloads, the changes of each node, and why the rest stays")
 	out := fl.String("out", "", "`DIR` to write the steps' files, plan.md and fleet.yaml to; it must not exist yet, "+
 		"or be empty")
 	report, demo := "", fl.Bool("demo", false, "plan a built-in cluster")

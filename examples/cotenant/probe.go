@@ -59,11 +59,11 @@ func runProbe(ctx context.Context, fl *call, std stdio) error {
 func parseProbe(fl *call, std stdio) (*probeConfig, error) {
 	c := &probeConfig{base: predict.NewPredictor()}
 	predictor := ""
-	fl.BoolVar(&c.real, "real", false, "probe this machine's GPU, a simulated one otherwise")
+	fl.BoolVar(&c.real, "real", false, "probe this machine's GPU instead of a simulated one")
 	fl.BoolVar(&c.json, "json", false, "print the result as JSON")
 	fl.Func("out", "write the predictor to `FILE`", page.Named(&c.out))
 	fl.StringVar(&predictor, "predictor", "", "predictor `FILE` to take the other parameters from (default: an H200's)")
-	fl.IntVar(&c.device, "device", 0, "with -real: the GPU's `INDEX`, as NVML counts")
+	fl.IntVar(&c.device, "device", 0, "with -real: the GPU's `INDEX`, in NVML")
 	c.flags(fl.FlagSet)
 	if err := fl.parse(0, std); err != nil {
 		return nil, err

@@ -49,10 +49,10 @@ func BindFlags(fl *flag.FlagSet) (config *Config, apply func() error) {
 	fl.StringVar(&t.Arrivals, "arrivals", "", "arrivals of the open loop: constant (default), poisson or gamma")
 	fl.Float64Var(&t.Burstiness, "burstiness", 1, "shape of gamma arrivals: 1 is Poisson, less is burstier")
 	fl.IntVar(&t.Requests, "requests", 100, "requests of each run; with only -duration there is no bound")
-	fl.DurationVar(&f.Duration, "duration", 0, "stop offering load after this time; requests in flight are finished")
+	fl.DurationVar(&f.Duration, "duration", 0, "send no new requests after this time; requests in flight are finished")
 	fl.DurationVar(&f.Drain, "drain", 0, "then wait this long for requests in flight (default: until their -timeout)")
 	fl.DurationVar(&t.Timeouts.Total, "timeout", 30*time.Minute, "limit of a whole request")
-	fl.IntVar(&t.MaxTokens, "max-tokens", 100, "max_tokens of prompts that set none")
+	fl.IntVar(&t.MaxTokens, "max-tokens", 100, "max_tokens of prompts without their own")
 	fl.IntVar(&t.Warmup, "warmup", 0, "requests before the run, not measured")
 	fl.DurationVar(&t.Ramp, "ramp", 0, "spread the users' first requests over this time and exclude it from the figures")
 	fl.DurationVar(&t.Think, "think", 0, "pause of a user between answer and next request")
@@ -66,7 +66,7 @@ func BindFlags(fl *flag.FlagSet) (config *Config, apply func() error) {
 	fl.StringVar(&t.Usage, "usage", "final", "usage reports to request: final, continuous or none")
 	fl.Func("header", "`NAME: VALUE` added to each request; may be repeated", c.addHeader)
 	fl.Func("body", "`NAME=VALUE` added to the body of each request; VALUE is JSON or text; may be repeated", c.addBody)
-	fl.BoolFunc("ignore-eos", "generate max_tokens always, on servers that support ignore_eos", func(string) error {
+	fl.BoolFunc("ignore-eos", "always generate max_tokens, on servers that support ignore_eos", func(string) error {
 		return c.addBody("ignore_eos=true")
 	})
 	fl.IntVar(&c.randomIn, "random-input-len", 1024, "prompts of this many random words")

@@ -25,7 +25,7 @@ import (
 // ratchet is the most lines of Go that the library and the examples may have together, generated files counted, and
 // testRatchet the most that their tests may have. Lower them with every cut.
 const (
-	ratchet     = 87804
+	ratchet     = 87792
 	testRatchet = 57561
 )
 
