@@ -18,7 +18,7 @@
 // its source, and [OverheadRange] makes it ready for money.
 //
 // Comments point out the errors of the latency article (https://myitbasics.com/gpu-sharing-amazon-eks/) and of the
-// economics article (https://asleekgeek.com/articles/gpu-sharing-fundamentals), whose calculators the tests reproduce.
+// economics article (https://asleekgeek.com/articles/gpu-sharing-fundamentals). The tests reproduce both calculators.
 //
 // All functions are safe for concurrent use. It is stable: its API changes incompatibly only with a new major version.
 package cost

@@ -31,7 +31,7 @@ import (
 //	client_limit     the client's machine had no descriptor, port or buffer for it
 type Class string
 
-// The classes that programs ask for most; see Class for the others.
+// The classes most used by programs; see Class for the others.
 const (
 	ClassOK             Class = "ok"
 	ClassConnect        Class = "connect"

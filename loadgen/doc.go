@@ -14,10 +14,10 @@
 //		}},
 //	}, loadgen.Options{Dir: "runs/chat"})
 //
-// A [LoadPlan] names the tenants; [Run] drives them and returns a [Result] whose [Summary] has figures per tenant and
-// in total, and a [ClientHealth] verdict on the client itself. With Options.Dir set, the run leaves a directory of
-// artifacts, which [LoadResult] reads back. [Search] finds the highest rate that meets the tenants' SLOs, and [Study]
-// plans the runs that show how tenants disturb one another.
+// A [LoadPlan] names the tenants; [Run] drives them and returns a [Result] with a [Summary], per tenant and in total,
+// and a [ClientHealth] verdict on the client itself. With Options.Dir set, the run leaves a directory of artifacts,
+// which [LoadResult] reads back. [Search] finds the highest rate that meets the tenants' SLOs, and [Study] plans the
+// runs that show how tenants disturb one another.
 //
 // Package prompt reads prompts and traces and generates prompts, report compares groups of repeated runs, and
 // loadgentest has a server with scripted timing and faults, and a simulated GPU.

@@ -11,7 +11,7 @@
 //
 // # Sources
 //
-// A source is a document that anybody can open: a page, a repository at a commit, a paper, or a measurement in this
+// A source is a document that anyone can open: a page, a repository at a commit, a paper, or a measurement in this
 // repository. Its id is lower case: publisher-document, and -section where a document has several entries
 // (nvidia-mps-guide, nvidia-mps-guide-limits, k8s-device-plugin). A paper is named by its system (miso-paper). Ids of
 // our own measurements, computations and data start with cotenant- (cotenant-h200-colocation). cotenant-reading marks

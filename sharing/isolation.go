@@ -97,7 +97,7 @@ func Isolation(m Mechanism, a Axis) Property {
 	return unknownProperty(m, a)
 }
 
-// IsolationIn returns the strongest statement whose condition is known to hold in env. A statement with Property.Caps
+// IsolationIn returns the strongest statement with a condition known to hold in env. A statement with Property.Caps
 // limits it unless the cap's condition is known not to hold: an unknown never counts as a guarantee. It does not
 // allocate.
 func IsolationIn(m Mechanism, a Axis, env Environment) Property {

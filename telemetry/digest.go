@@ -105,7 +105,7 @@ type DeviceReport struct {
 
 const joulesPerKWh = 3.6e6
 
-// Report returns the report of the samples so far, or errNotBegun.
+// Report returns the report of the samples so far. Before Begin it fails.
 func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 	if !d.begun {
 		return nil, errNotBegun

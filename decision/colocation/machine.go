@@ -21,7 +21,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// MachineOptions configure a [Machine]. The zero value measures without telemetry and without a spinning neighbour.
+// MachineOptions configure [NewMachine]. The zero value measures without telemetry and without a spinning neighbour.
 type MachineOptions struct {
 	// Dir is the working folder of the servers' commands; "" is the current one.
 	Dir string

@@ -5,6 +5,6 @@
 //
 // Package decision uses the first: a workload and a pool of empty GPUs, before the choice of a mechanism
 // ([Target.Check]). Package decision/placement uses the second: a request and a GPU that others already use
-// ([Target.Admit], [Left], [Objectives]). The [Scope] of each code defines how the answers of the two may differ. It is
-// stable: its API changes incompatibly only with a new major version.
+// ([Target.Admit], [Left]). Some codes apply to one of the two only. It is stable: its API changes incompatibly only
+// with a new major version.
 package filter

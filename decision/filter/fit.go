@@ -165,7 +165,7 @@ func (t *Target) Slots(m sharing.Mechanism) int {
 	return n
 }
 
-// Takes reports whether a GPU takes one more tenant; if not, it sets why. milli distinguishes only full from slotless.
+// Takes reports whether a GPU takes one more tenant; if not, it sets why. milli only serves to explain a full GPU.
 func (l *Left) Takes(milli int32, why *Reason) bool {
 	if l.Room > 0 {
 		return true

@@ -159,8 +159,8 @@ func (a *Assignment) form() assignmentJSON {
 // maxBytes bounds the input of UnmarshalJSON.
 const maxBytes = 256 << 20
 
-// UnmarshalJSON reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or a name that does not
-// exist is an error that names every place. It does not report what contradicts itself: Check does.
+// UnmarshalJSON reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or an unknown name is
+// an error that names every place. Contradictions are not reported: call Check.
 func (c *Cluster) UnmarshalJSON(data []byte) error {
 	var in clusterJSON
 	if err := strictyaml.Decode(data, &in, strictyaml.Options{MaxBytes: maxBytes}); err != nil {

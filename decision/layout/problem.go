@@ -37,7 +37,7 @@ func (p Problem) String() string {
 
 var errInvalid = errors.New("layout: invalid")
 
-// Err returns an error that names every problem with its path; nil where there are none.
+// Err returns an error that names every problem with its path; nil without problems.
 func Err(problems []Problem) error {
 	errs := make([]error, len(problems))
 	for i, p := range problems {

@@ -20,9 +20,9 @@
 // A request without a mechanism gets whole GPUs, or the MIG instance that it names, and is never co-located on a shared
 // GPU. Memory and compute of a GPU are independent: a request takes the stated amount of each.
 //
-// Policies: [NewCotenant] makes the one to use where the typical requests are known; [BestFit] needs nothing. With a
-// [Forecaster], scores of either are lower by the work that neighbours are predicted to lose. Predictions come from
-// [NewModels] for workloads with a solo measurement, and are unknown, not zero, elsewhere.
+// Use the policy of [NewCotenant] if the typical requests are known; [BestFit] needs no such data. A [Forecaster]
+// lowers scores by the work that neighbours are predicted to lose. [NewModels] predicts workloads that were measured in
+// isolation; for others predictions are unknown, not zero.
 //
 // Everything is deterministic: equal layouts, requests and policies give equal placements. Layouts, policies and
 // scorers are safe for concurrent use, a Placer is not. The package does no I/O and needs no GPU. It is stable: its API

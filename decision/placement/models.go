@@ -54,8 +54,8 @@ type groupKey struct {
 // mechanisms, GPU models that were not calibrated, and groups with a workload that was not measured on such a GPU in
 // isolation are not known. The error is an ErrInvalid that names every problem.
 //
-// A simulation takes 4 to 45 ms, once for each different group. A scheduler with a deadline wraps the predictions in a
-// [Forecaster] of its own that does not simulate: objectives that closed forms leave open are then unknown.
+// A simulation takes 4 to 45 ms, once for each different group. A scheduler with a deadline can wrap them in a
+// [Forecaster] that does not simulate: objectives that closed forms leave open are then unknown.
 //
 // Up to 8,192 predictions are cached, of about 300 bytes per tenant of a group. It is safe for concurrent use.
 func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (Forecaster, error) {

@@ -11,8 +11,8 @@
 // errors. Every interval is designed to contain the measured value with a probability of 90%. If no prediction is
 // possible, the error gives the reason: [profile.ErrNoProfile], [ErrOtherGPU], [ErrUnpredictable].
 //
-// An [Evaluator] estimates any mix of tenants: a [Tenant] measured on the GPU, measured elsewhere, or known only by its
-// load and model, which uses closed forms of queues. Measurements are in package profile.
+// An [Evaluator] estimates any mix of tenants: a [Tenant] may be measured on the GPU or elsewhere, or be known only by
+// its load and model. Without measurements closed forms of queues apply. Measurements are in package profile.
 //
 // The package does not access GPUs. Predictors and profiles may be read concurrently; the same input gives the same
 // bytes. Experimental: its API may change.

@@ -64,7 +64,7 @@ type Item struct {
 }
 
 // Money divides the cost of the GPUs for a month of 730 hours: exact decimals, absent where a pool has no price. Today
-// is the sum of all but Freed.
+// is the sum of all amounts except Freed and IdleNodes.
 type Money struct {
 	Currency string `json:"currency,omitempty"`
 	Today    string `json:"today,omitempty"`

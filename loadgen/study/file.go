@@ -91,7 +91,7 @@ type FileOptions struct {
 	Dir string
 	// Stdin is read for prompts from "-"; nil makes that an error.
 	Stdin io.Reader
-	// Prompts are those of tenants that name none.
+	// Prompts is the default for tenants that name none.
 	Prompts []loadgen.Prompt
 }
 

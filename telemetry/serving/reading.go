@@ -118,7 +118,7 @@ func (r *Reading) Add(o Reading) {
 }
 
 // Since returns the change between two readings of the same replica: the differences of counters and histograms, and
-// the gauges of the later one. A figure that either lacks is missing. It fails with ErrReset where the server was
+// the gauges of the later one. A figure that either lacks is missing. It fails with ErrReset if the server was
 // restarted in between.
 func (r Reading) Since(before Reading) (Reading, error) {
 	if !r.Same(&before) {
