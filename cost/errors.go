@@ -15,7 +15,7 @@ var (
 	errOverflow = errors.New("cost: result out of range")
 	// errInput is returned for wrong arguments; the error names every one.
 	errInput = errors.New("cost: invalid input")
-	// ErrNoBreakEven is returned where no value breaks even.
+	// ErrNoBreakEven is returned if no value breaks even.
 	ErrNoBreakEven = errors.New("cost: there is no break-even point")
 )
 

@@ -18,8 +18,8 @@ import (
 var (
 	ErrUnknownGPU   = errors.New("mig: unknown GPU")   // no GPU of the catalogue has the name or PCI id
 	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU") // several GPUs have the name or PCI id
-	// ErrPlacementsUnknown is returned where the catalogue does not have the placements of a GPU's profiles, so that
-	// planning is not possible offline.
+	// ErrPlacementsUnknown is returned if the catalogue lacks the placements of a GPU's profiles, so that planning is not
+	// possible offline.
 	ErrPlacementsUnknown = errors.New("mig: placements unknown")
 	// ErrInfeasible is returned for instances that don't fit on one GPU together.
 	ErrInfeasible = errors.New("mig: infeasible")

@@ -172,8 +172,8 @@ const (
 var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted",
 	"popular", "second-hand", "inferred", "prior", "simulated", "transferred")
 
-// Overhead brackets the cost of a mechanism by itself: the extra time for a unit of work, as a fraction of its time
-// alone on the whole GPU without the mechanism. The slow-down caused by neighbours is not included. 0.08 is 8%.
+// Overhead brackets the cost of a mechanism by itself: the extra time for a unit of work, as a fraction of its isolated
+// time on the whole GPU without the mechanism. The slow-down caused by neighbours is not included. 0.08 is 8%.
 type Overhead struct {
 	Low, High float64 // fractions; valid only if Known
 	Known     bool

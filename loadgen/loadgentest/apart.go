@@ -64,7 +64,7 @@ func (d *apart) Busy() time.Duration { return d.busy }
 // Kernel is a piece of GPU work of a model.
 type Kernel struct {
 	// Gap is the host's time between the end of the previous kernel and the launch of this one.
-	Gap, Length time.Duration // Length is its run time alone on the GPU
+	Gap, Length time.Duration // Length is its isolated run time
 	// SMs and Bandwidth are the fractions of the GPU that it uses while it runs; Hold and SMShare are the Model's.
 	SMs, Bandwidth, Hold, SMShare float64
 	Prefill                       bool // part of a prompt's prefill

@@ -23,16 +23,15 @@ type GPUOptions struct {
 
 // Model describes an LLM's use of the GPU. The zero value is a small model.
 type Model struct {
-	// StepKernels is the number of kernels of a decode step; 0 means 16. KernelMean is their mean length alone on
-	// the GPU; 0 means 0.5 ms. KernelCV is the coefficient of variation of their (log-normal) lengths; 0 means 0.3,
-	// a negative value none.
+	// StepKernels is the number of kernels of a decode step; 0 means 16. KernelMean is their isolated mean length; 0 means
+	// 0.5 ms. KernelCV is the coefficient of variation of their (log-normal) lengths; 0 means 0.3, a negative value none.
 	StepKernels int
 	KernelMean  time.Duration
 	KernelCV    float64
 	// PrefillPerToken is the prefill's length per prompt token; 0 means 20 µs.
 	PrefillPerToken time.Duration
-	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode kernel uses when it runs alone; 0 means
-	// 0.4 and 0.6. A prefill kernel uses 0.9 of the SMs.
+	// SMDemand and BandwidthDemand are the fractions of the GPU that an isolated decode kernel uses; 0 means 0.4 and 0.6.
+	// A prefill kernel uses 0.9 of the SMs.
 	SMDemand, BandwidthDemand float64
 	// SMHold is the fraction of time in which kernels of others wait for SMs that the model's running kernels hold (MPS
 	// takes no SM back from a kernel), for Devices with work other than model servers. 0 derives it from the demands.

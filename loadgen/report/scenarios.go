@@ -27,7 +27,7 @@ type Scenario struct {
 	Scenario     string                    `json:"scenario"`
 	Load         string                    `json:"load"` // e.g. "8 users" or "15 requests/s"
 	Level        float64                   `json:"level,omitempty"`
-	Unit         string                    `json:"unit"` // of Level
+	Unit         string                    `json:"unit"` // of Level: "users" or "requests/s"
 	Runs         int                       `json:"runs"`
 	TokensPerS   float64                   `json:"output_tokens_per_s"`
 	TTFTP99MS    loadgen.Optional[float64] `json:"ttft_p99_ms,omitzero"`

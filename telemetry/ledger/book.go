@@ -44,7 +44,7 @@ type Part struct {
 	Time    time.Duration
 	// Low and High are the bounds of Time.
 	Low, High time.Duration
-	// Resident is set where a program of the pod holds a context: it is charged a part of the power that contexts draw.
+	// Resident is set if a program of the pod holds a context: it is charged a part of the power that contexts draw.
 	Resident bool
 }
 
