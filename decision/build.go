@@ -242,14 +242,15 @@ func (g *GroupResult) add(n *layout.Node, device int) {
 
 // decideStated decides a fleet without replicas: auto.
 func decideStated(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
-	if err := opt.Prepare(ctx, f); err != nil {
+	planned, err := opt.prepare(ctx, f)
+	if err != nil {
 		return nil, err
 	}
 	n := plan.Rounds
 	if opt.Running {
 		n = 1
 	}
-	pl, err := plan.PlanFleet(f, opt, n)
+	pl, err := plan.PlanFleet(f, planned, n)
 	if err != nil {
 		return nil, err
 	}

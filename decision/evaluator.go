@@ -21,20 +21,20 @@ type Evaluator struct {
 	plan             *plan.Planner
 	workloads, pools map[string]int
 	known            map[string]map[string]sharing.Answer // by the tenants of a device
-	opt              Options
 }
 
 // NewEvaluator prepares the evaluation of a fleet's workloads; its errors are those of Decide.
 func NewEvaluator(ctx context.Context, f *Fleet, opt Options) (*Evaluator, error) {
-	if err := opt.Prepare(ctx, f); err != nil {
+	planned, err := opt.prepare(ctx, f)
+	if err != nil {
 		return nil, err
 	}
-	pl, err := plan.NewPlan(f, opt, 0)
+	pl, err := plan.NewPlan(f, planned, 0)
 	if err != nil {
 		return nil, err
 	}
 	pl.Prepare()
-	e := &Evaluator{pl, map[string]int{}, map[string]int{}, map[string]map[string]sharing.Answer{}, opt}
+	e := &Evaluator{pl, map[string]int{}, map[string]int{}, map[string]map[string]sharing.Answer{}}
 	for w, cw := range pl.Workloads {
 		e.workloads[cw.Workload().Name] = w
 	}
@@ -68,7 +68,7 @@ func (e *Evaluator) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answ
 			}
 		}
 	}
-	return out, e.opt.Err()
+	return out, e.plan.Opt.Err()
 }
 
 // sharers parts the assignments on a device into those that share something.

@@ -157,7 +157,7 @@ func checkNodes(t *testing.T, f *Fleet, r *Result) {
 // planned is a planner that has not planned yet.
 func planned(t *testing.T, f *Fleet) *plan.Planner {
 	t.Helper()
-	pl, err := plan.NewPlan(f, Options{}, 1)
+	pl, err := plan.NewPlan(f, plan.Options{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

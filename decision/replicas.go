@@ -36,7 +36,7 @@ func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []Repl
 	if f == nil || !slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Replicas.Auto }) {
 		return f, nil, nil
 	}
-	if err := opt.Prepare(ctx, f); err != nil {
+	if _, err := opt.prepare(ctx, f); err != nil {
 		return nil, nil, err
 	}
 	out := *f

@@ -6,17 +6,17 @@ import (
 	"path/filepath"
 
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
 // The parts of a fleet that every program needs; package fleet has their fields, and the rarer parts.
 type (
-	Fleet    = fleet.Fleet
-	Pool     = fleet.Pool
-	Workload = fleet.Workload
-	Kind     = fleet.Kind
-	Replicas = fleet.Replicas
+	Fleet      = fleet.Fleet
+	Pool       = fleet.Pool
+	Workload   = fleet.Workload
+	Kind       = fleet.Kind
+	Replicas   = fleet.Replicas
+	Assumption = fleet.Assumption
 )
 
 // Kinds of workloads; package fleet has the other values of enumerations.
@@ -50,17 +50,3 @@ const maxConfigBytes = 4 << 20
 // remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet with
 // models that name a config needs [fleet.ParseFleet].
 func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data, nil) }
-
-// Options and results of the planner; `go doc github.com/cotenant/cotenant/decision/internal/plan.Options`, and so on,
-// shows the fields.
-type (
-	Options    = plan.Options
-	Headroom   = plan.Headroom
-	Assumption = plan.Assumption
-)
-
-// DefaultConfidence is the default of Options.Confidence, the probability with which a decision meets objectives.
-const DefaultConfidence = plan.DefaultConfidence
-
-// DefaultHeadroom is the default of Options.Headroom.
-var DefaultHeadroom = plan.DefaultHeadroom

@@ -37,6 +37,16 @@ func (e *Evidence) UnmarshalText(text []byte) error {
 	return enum.ParseText(e, sharing.ErrUnknownName, "evidence", evidences, text)
 }
 
+// Assumption is an assumption of an answer about a figure missing from the input.
+type Assumption struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+	// Basis is the kind of evidence behind it; zero if it was not computed.
+	Basis sharing.Basis `json:"basis,omitzero"`
+	// Own means that it concerns the isolated workload and excludes no neighbours; its interval has transfer errors.
+	Own bool `json:"-"`
+}
+
 // Precision is the number format of a model's weights: fp32, fp16, bf16, fp8, int8, fp4 or int4. Empty: not known.
 type Precision string
 

@@ -25,7 +25,7 @@ import (
 // ratchet is the most lines of Go that the library and the examples may have together, generated files counted, and
 // testRatchet the most that their tests may have. Lower them with every cut.
 const (
-	ratchet     = 87791
+	ratchet     = 87790
 	testRatchet = 57561
 )
 

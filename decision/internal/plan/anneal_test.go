@@ -53,7 +53,7 @@ func runShort(rng *rand.Rand, f *fleet.Fleet) {
 // planned is a fleet's planner with everything arranged.
 func planned(t *testing.T, f *fleet.Fleet) *Planner {
 	t.Helper()
-	pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom}, Rounds)
+	pl, err := PlanFleet(f, Options{Confidence: 0.97, Driver: 0.025, Fragmentation: 0.08}, Rounds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestSearchOfWholeNodes(t *testing.T) {
 			}
 			least = min(least, charged)
 		}
-		pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom}, 1)
+		pl, err := PlanFleet(f, Options{Confidence: 0.97, Driver: 0.025, Fragmentation: 0.08}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 	}
 	if measured {
 		if d.From, d.Solo = known.From, known.Solo; pl.Evidence.GPUs[w] == nil {
-			o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
+			o.Assumes = append(o.Assumes, fleet.Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
 				What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, problem.A(gpu.Name))})
 		}
 	}
@@ -77,7 +77,7 @@ func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 	if pl.Serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
 		need := &cw.Demand().Memory
-		have := sharing.Bytes(float64(pl.Pools[p].Memory) * (1 - pl.Opt.Headroom.Driver))
+		have := sharing.Bytes(float64(pl.Pools[p].Memory) * (1 - pl.Opt.Driver))
 		if in := need.Within(have); in < need.Total { // it holds fewer requests at once, and queues the others
 			d.Serving.Sequences = max(1, math.Floor(float64(in-need.Weights-need.Context)/float64(need.Request)))
 		}
@@ -162,7 +162,8 @@ func (o *estimate) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 		d.Isolated, d.IsolatedSigma = of.Isolated, of.IsolatedSigma
 	}
 	if t.Assumed != "" {
-		a := Assumption{What: t.Assumed, Why: "published servers of its kind took about that", Basis: sharing.BasisPrior}
+		a := fleet.Assumption{What: t.Assumed, Why: "published servers of its kind took about that",
+			Basis: sharing.BasisPrior}
 		if !w.Service.GPUTime.IsZero() {
 			a.Why, a.Basis = "it was not measured here", sharing.BasisTransferred
 		}
@@ -193,7 +194,7 @@ func servingOf(w *fleet.Workload) *predict.Serving {
 // complete reports whether a workload on a pool has no assumptions that neighbours depend on. A simulated GPU is taken
 // for the real one, for every neighbour alike.
 func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
-	return !slices.ContainsFunc(pl.EstimateOf(w, p, m).Assumes, func(a Assumption) bool {
+	return !slices.ContainsFunc(pl.EstimateOf(w, p, m).Assumes, func(a fleet.Assumption) bool {
 		return a.Basis != sharing.BasisSimulated && !a.Own
 	})
 }
@@ -215,7 +216,7 @@ func (o *estimate) bySize(w *fleet.Workload, m predict.Machine) bool {
 	}
 	o.Size = fmt.Sprintf("%s to %s ms, from %s and %.3g TB/s", About(1e3*b.Low), About(1e3*b.High), of,
 		float64(w.GPUCount())*m.Bandwidth/1e12)
-	o.Assumes = append(o.Assumes, Assumption{What: fmt.Sprintf("isolated TPOT P99 of %s is %s", w.Name, o.Size),
+	o.Assumes = append(o.Assumes, fleet.Assumption{What: fmt.Sprintf("isolated TPOT P99 of %s is %s", w.Name, o.Size),
 		Why: "solo is not stated, and the load does not tell", Basis: sharing.BasisPrior})
 	return true
 }
@@ -226,7 +227,7 @@ func (o *estimate) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
 	if w.Model == nil || w.Model.Weights.Converted(gpu) != sharing.AnswerYes {
 		return 0
 	}
-	a := Assumption{Why: "engines differ in it, or refuse such weights; measure it there", Basis: sharing.BasisPrior,
+	a := fleet.Assumption{Why: "engines differ in it, or refuse such weights; measure it there", Basis: sharing.BasisPrior,
 		What: fmt.Sprintf("the %s weights of %s, which %s has no arithmetic for, are converted on the way at little cost",
 			w.Model.Weights, w.Name, problem.A(gpu.Name))}
 	o.Assumes = append(o.Assumes, a)

@@ -137,7 +137,7 @@ type carried struct {
 // carried takes over an isolated latency from another GPU or from a whole GPU to a part of it.
 func (o *estimate) carried(w *fleet.Workload, known *carried, k int) {
 	o.Demand.From, o.Demand.Isolated[k], o.Demand.IsolatedSigma[k] = known.From, known.Isolated[k], known.IsolatedSigma[k]
-	a := Assumption{
+	a := fleet.Assumption{
 		What: fmt.Sprintf("isolated %s P99 of %s is %s ms on a whole %s", predict.LatencyName(k), w.Name,
 			plaintext.Digits(1e3*known.Isolated[k]), known.to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", known.from.Name),
@@ -197,11 +197,11 @@ func weightsRead(s *profile.Solo, bandwidth float64) float64 {
 }
 
 func (o *estimate) assume(what, why string) {
-	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why})
+	o.Assumes = append(o.Assumes, fleet.Assumption{What: what, Why: why})
 }
 
 func (o *estimate) assumeOwn(what, why string) {
-	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why, Own: true})
+	o.Assumes = append(o.Assumes, fleet.Assumption{What: what, Why: why, Own: true})
 }
 
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that

@@ -108,9 +108,9 @@ func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 
 // Usable is the memory of a pool's GPU that tenants may fill under a mechanism.
 func (pl *Planner) Usable(p int, m sharing.Mechanism) sharing.Bytes {
-	total := float64(pl.Pools[p].Memory) * (1 - pl.Opt.Headroom.Driver)
+	total := float64(pl.Pools[p].Memory) * (1 - pl.Opt.Driver)
 	if !traits.Of(m).Holds {
-		total /= 1 + pl.Opt.Headroom.Fragmentation
+		total /= 1 + pl.Opt.Fragmentation
 	}
 	return sharing.Bytes(total)
 }

@@ -188,7 +188,7 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *node, of []*layout
 		cw, mech := pl.Workloads[m.Workload], n.Devices[a.Device].Mode
 		a.Workload, a.Memory = of[m.Workload], pl.MemoryOf(m.Workload, mech)
 		if mech == sharing.MechanismExclusive {
-			a.Memory = cw.Demand().Memory.Within(sharing.Bytes(float64(st.gpu.Memory) * (1 - pl.Opt.Headroom.Driver)))
+			a.Memory = cw.Demand().Memory.Within(sharing.Bytes(float64(st.gpu.Memory) * (1 - pl.Opt.Driver)))
 		}
 		if !layout.Sliced(mech) {
 			a.Cap = int16(rules.Cap(mech, int32(n.Devices[a.Device].Slots)))

@@ -132,7 +132,7 @@ func (pl *Planner) deadline(w, p int, o *estimate) {
 		short, long, ok := workTimes(wl, from, gpu)
 		busy := busyOn(wl, wl.GPUBusy.Or(pl.Workloads[w].Demand().Busy), pl.busyGPU(w), from)
 		takes, least = takes*(1+busy*(long-1)), takes*(1+busy*(short-1))
-		a := Assumption{Basis: sharing.BasisTransferred, Own: true,
+		a := fleet.Assumption{Basis: sharing.BasisTransferred, Own: true,
 			What: fmt.Sprintf("%s takes %s h isolated on %s", wl.Name, plaintext.Digits(takes/3600), problem.A(gpu.Name)),
 			Why:  fmt.Sprintf("transferred from %s on %s", wl.Job.Duration, problem.A(from.Name))}
 		if !ok {

@@ -110,17 +110,7 @@ type estimate struct {
 	Demand  predict.Tenant
 	Tokens  profile.Interval // of the isolated TPOT P99, where it is estimated by size
 	Size    string           // the same in words
-	Assumes []Assumption
-}
-
-// Assumption is an assumption of an answer about a figure missing from the input.
-type Assumption struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
-	// Basis is the kind of evidence behind it; zero if it was not computed.
-	Basis sharing.Basis `json:"basis,omitzero"`
-	// Own means that it concerns the isolated workload and excludes no neighbours; its interval has transfer errors.
-	Own bool `json:"-"`
+	Assumes []fleet.Assumption
 }
 
 type estimateKey struct {

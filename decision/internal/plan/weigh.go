@@ -69,7 +69,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	}
 	need, usable := pl.MemoryOf(w, c.Mechanism), pl.Usable(c.Pool, c.Mechanism)
 	if c.Mechanism == sharing.MechanismExclusive {
-		usable = sharing.Bytes(float64(cp.Memory) * (1 - pl.Opt.Headroom.Driver))
+		usable = sharing.Bytes(float64(cp.Memory) * (1 - pl.Opt.Driver))
 		need = cw.Demand().Memory.Within(usable)
 	}
 	if cp.Memory > 0 && need > usable {
