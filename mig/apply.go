@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -130,11 +129,11 @@ func (p *ChangePlan) mode(now bool) bool { return p.Mode.Or(now || len(p.Create)
 
 // opError wraps err unless it is nil or says the device already.
 func opError(op, device string, err error) error {
-	var oe *problem.Operation
+	var oe *sharing.OpError
 	if err == nil || errors.As(err, &oe) {
 		return err
 	}
-	return &problem.Operation{Package: "mig", Op: op, Device: device, Err: err}
+	return &sharing.OpError{Package: "mig", Op: op, Device: device, Err: err}
 }
 
 // explain adds the meaning of the driver's bare "in use" for an operation.

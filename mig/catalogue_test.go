@@ -111,15 +111,15 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"A100X", "0x230e", "10de:29BC", "NVIDIA-VR200"} {
-		if _, err := Lookup(name); !errors.Is(err, ErrUnknownGPU) || !strings.Contains(err.Error(), "no source gives the MIG profiles") {
+		if _, err := Lookup(name); !errors.Is(err, sharing.ErrUnknownGPU) || !strings.Contains(err.Error(), "no source gives the MIG profiles") {
 			t.Errorf("Lookup(%q): %v", name, err)
 		}
 	}
-	if _, err := Lookup("T4"); !errors.Is(err, ErrUnknownGPU) || !strings.Contains(err.Error(), "Tesla T4 has no MIG") {
+	if _, err := Lookup("T4"); !errors.Is(err, sharing.ErrUnknownGPU) || !strings.Contains(err.Error(), "Tesla T4 has no MIG") {
 		t.Errorf("a GPU without MIG: %v", err)
 	}
 	for _, name := range []string{"", " ", "Tesla T4", "0x1234", "0x2335AAAA", "NVIDIA", "H2O0"} {
-		if m, err := Lookup(name); !errors.Is(err, ErrUnknownGPU) {
+		if m, err := Lookup(name); !errors.Is(err, sharing.ErrUnknownGPU) {
 			t.Errorf("Lookup(%q) = %v, %v", name, m, err)
 		}
 	}

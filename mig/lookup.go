@@ -25,7 +25,7 @@ func Models() []*Model {
 }
 
 // lookupError is returned for a name or PCI id that is not that of exactly one GPU
-// of the catalogue. It is an ErrUnknownGPU or an ErrAmbiguousGPU.
+// of the catalogue. It is a sharing.ErrUnknownGPU or an ErrAmbiguousGPU.
 type lookupError struct {
 	Name    string
 	Matches []string // keys of the GPUs that match; empty when none does
@@ -54,7 +54,7 @@ func (e *lookupError) Is(target error) bool {
 	if len(e.Matches) > 0 {
 		return target == ErrAmbiguousGPU
 	}
-	return target == ErrUnknownGPU
+	return target == sharing.ErrUnknownGPU
 }
 
 // names are the key and the products' names.
@@ -67,8 +67,8 @@ func (m *Model) called(folded string) bool {
 
 // Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335", "0x233510DE",
 // "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a suffix in parentheses
-// are ignored, and sharing.LookupGPU's short forms ("A100 80GB") are accepted. The error is an ErrUnknownGPU or
-// ErrAmbiguousGPU.
+// are ignored, and sharing.LookupGPU's short forms ("A100 80GB") are accepted. The error is a
+// [sharing.ErrUnknownGPU] or an ErrAmbiguousGPU.
 func Lookup(name string) (*Model, error) {
 	c, err := loaded()
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 
 // Errors that calls of this package wrap; test for them with errors.Is.
 var (
-	ErrUnknownGPU   = errors.New("mig: unknown GPU")   // no GPU of the catalogue has the name or PCI id
 	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU") // several GPUs have the name or PCI id
 	// ErrPlacementsUnknown is returned if the catalogue lacks the placements of a GPU's profiles, so that planning is not
 	// possible offline.

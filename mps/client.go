@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Options select the daemon of a Client. The zero value is the default daemon of this machine.
@@ -107,7 +108,7 @@ func (c *Client) run(ctx context.Context, timeout time.Duration, in Invocation) 
 }
 
 func (c *Client) opError(op string, err error) error {
-	return &problem.Operation{Package: "mps", Op: problem.Clip(op), Device: c.pipe, Err: err}
+	return &sharing.OpError{Package: "mps", Op: problem.Clip(op), Device: c.pipe, Err: err}
 }
 
 // outcome turns the program's output into an error: a refusal or a failure.

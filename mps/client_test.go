@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
@@ -182,7 +181,7 @@ func TestFaults(t *testing.T) {
 			if !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
 				t.Errorf("%v: %v, want %v", tc.fault.Kind, err, tc.want)
 			}
-			var op *problem.Operation
+			var op *sharing.OpError
 			if err != nil && (!errors.As(err, &op) || op.Op != fmt.Sprint("get_server_status ", pid) || len(err.Error()) > 400) {
 				t.Errorf("%v: %v", tc.fault.Kind, err)
 			}

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // ErrUnknownName is wrapped by the errors of texts and numbers that name no value of an enumeration.
@@ -18,7 +17,22 @@ var ErrUnknownName = errors.New("sharing: unknown name")
 
 // OpError is returned by packages mig, mps and telemetry for a failed operation on a GPU, on a control daemon of MPS or
 // on the operating system: errors.As gives access to Op and Device, errors.Is finds the cause.
-type OpError = problem.Operation
+type OpError struct {
+	Package    string // begins the text: "mig"
+	Op, Device string // "create GPU instance", and a UUID, index or path; Device may be empty
+	Err        error  // the cause
+}
+
+func (e *OpError) Error() string {
+	at := ""
+	if e.Device != "" {
+		at = " on " + e.Device
+	}
+	return e.Package + ": " + e.Op + at + ": " + strings.TrimPrefix(e.Err.Error(), e.Package+": ")
+}
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
 
 // Mechanism is a way for workloads to share a GPU, or not to. How a mechanism is delivered to containers (device
 // plugin, DRA, HAMi's scheduler, ...) is a Delivery, not a mechanism. The zero value is MechanismNone.

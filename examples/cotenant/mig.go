@@ -60,7 +60,7 @@ func runMig(ctx context.Context, fl *call, std stdio) error {
 				_ = page.JSON(std.out, map[string]string{"reason": err.Error()})
 			}
 			return exitWith(exitNo, err)
-		case is(mig.ErrInvalid), is(mig.ErrUnknownGPU), is(mig.ErrAmbiguousGPU), is(mig.ErrPlacementsUnknown):
+		case is(mig.ErrInvalid), is(sharing.ErrUnknownGPU), is(mig.ErrAmbiguousGPU), is(mig.ErrPlacementsUnknown):
 			return badInput(err)
 		}
 		return err

@@ -189,23 +189,6 @@ func (e *inputError) Error() string        { return e.prefix + e.err.Error() }
 func (e *inputError) Unwrap() error        { return e.err }
 func (e *inputError) Is(target error) bool { return target == e.kind }
 
-// Operation is a failed operation of a package on a device or file. errors.Is finds its cause.
-type Operation struct {
-	Package    string // begins the text: "mig"
-	Op, Device string // "create GPU instance", and a UUID, index or path; Device may be empty
-	Err        error  // the cause
-}
-
-func (e *Operation) Error() string {
-	at := ""
-	if e.Device != "" {
-		at = " on " + e.Device
-	}
-	return e.Package + ": " + e.Op + at + ": " + strings.TrimPrefix(e.Err.Error(), e.Package+": ")
-}
-
-func (e *Operation) Unwrap() error { return e.Err }
-
 // Enough is the number of problems that a reader lists before it gives up: a file of the
 // wrong kind is wrong on every line.
 const Enough = 20

@@ -15,7 +15,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cotenant/cotenant/internal/nvmlret"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -63,7 +62,7 @@ func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
 	d.model, err = mig.Discover(mig.DeviceIdentity{Name: name, Memory: sharing.Bytes(mem.Total), Resetless: d.resetless,
 		PCI: identity(pci)}, profiles)
 	if err != nil {
-		return nil, &problem.Operation{Package: "mig", Op: "read profiles", Device: uuid, Err: err}
+		return nil, &sharing.OpError{Package: "mig", Op: "read profiles", Device: uuid, Err: err}
 	}
 	return &Device{d, uuid, name, d.model}, nil
 }
@@ -355,5 +354,5 @@ func opError(op, device string, r nvml.Return) error {
 	if s := sentinels[r]; s != nil {
 		err = fmt.Errorf("%w: %w", s, err)
 	}
-	return &problem.Operation{Package: "mig", Op: op, Device: device, Err: err}
+	return &sharing.OpError{Package: "mig", Op: op, Device: device, Err: err}
 }

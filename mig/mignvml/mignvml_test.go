@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -122,7 +121,7 @@ func TestReturnsMapped(t *testing.T) {
 		nvml.ERROR_NOT_SUPPORTED: mig.ErrNotSupported, nvml.ERROR_NOT_FOUND: mig.ErrNotFound, nvml.ERROR_UNKNOWN: nvml.ERROR_UNKNOWN,
 	} {
 		err := opError("X", "GPU-1", r)
-		var oe *problem.Operation
+		var oe *sharing.OpError
 		if !errors.Is(err, want) || !errors.Is(err, r) || !errors.As(err, &oe) || oe.Device != "GPU-1" {
 			t.Errorf("%v: %v", r, err)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cotenant/cotenant/internal/nvmlret"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -161,7 +160,7 @@ func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 
 // failed returns the error of an operation on a device, which may be empty.
 func failed(op, device string, err error) error {
-	return &problem.Operation{Package: "telemetry", Op: op, Device: device, Err: err}
+	return &sharing.OpError{Package: "telemetry", Op: op, Device: device, Err: err}
 }
 
 // Close frees the reader's resources and closes NVML. It waits up to five seconds for readings in progress; if one

@@ -17,7 +17,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -270,7 +269,7 @@ func TestErrors(t *testing.T) {
 	f.dev.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }
 	var r telemetry.Reading
 	err := s.Read(t.Context(), 0, telemetry.GroupBasic, &r)
-	var op *problem.Operation
+	var op *sharing.OpError
 	if !errors.As(err, &op) || op.Device != "GPU-1" || !errors.Is(err, nvml.ERROR_UNKNOWN) || !strings.Contains(err.Error(), "GetPowerUsage") {
 		t.Errorf("err = %v", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -139,7 +138,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	n, rounds, into := s.phase(device, t)
 	p, cp := &g.Phases[n], &s.gpus[device].phases[n]
 	fail := func(err error) error {
-		return &problem.Operation{Package: "telemetry", Op: "read " + group.String(), Device: s.devices[device].UUID,
+		return &sharing.OpError{Package: "telemetry", Op: "read " + group.String(), Device: s.devices[device].UUID,
 			Err: err}
 	}
 	if p.Lost {

@@ -25,8 +25,8 @@ import (
 // ratchet is the most lines of Go that the library and the examples may have together, generated files counted, and
 // testRatchet the most that their tests may have. Lower them with every cut.
 const (
-	ratchet     = 87790
-	testRatchet = 57561
+	ratchet     = 87783
+	testRatchet = 57558
 )
 
 // maxColumns is the longest line outside tests; a tab counts as one.
