@@ -219,7 +219,7 @@ func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Pr
 	var out []tenantPrediction
 	for i, p := range predictions {
 		out = append(out, tenantPrediction{Load: c.Loads[i], Basis: p.Basis, Predicted: maps.Collect(p.All()),
-			Slowdown: p.Slowdown, Slices: p.Turns, OtherSlices: p.OtherTurns, Notes: p.Notes})
+			Slowdown: p.Slowdown, Slices: p.Slices, OtherSlices: p.OtherSlices, Notes: p.Notes})
 	}
 	return out, nil
 }

@@ -221,7 +221,7 @@ func slowdownBy(m sharing.Mechanism, n int, b float64) profile.Interval {
 		return profile.Interval{Value: 1, Low: 1, High: 1}
 	}
 	others := float64(n - 1)
-	if t.Turns {
+	if t.TimeSlices {
 		// Processor sharing: each busy neighbour takes a turn.
 		return profile.Interval{Value: (1 + others*b) / t.Capacity, Low: 1, High: float64(n) / t.Capacity}
 	}

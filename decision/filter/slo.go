@@ -45,7 +45,7 @@ func (t *Target) checkSLO(d *Demand, r *Report) {
 		}
 		bounded = false
 	}
-	turns := traits.Of(r.Mechanism).Turns
+	turns := traits.Of(r.Mechanism).TimeSlices
 	switch {
 	case turns && d.LatencyBound && !bounded:
 		r.say(VerdictUnknown, codes.SLOTurns)

@@ -175,7 +175,7 @@ today:
 		t.Fatal(err)
 	}
 	folder, err := manifest.Migration(p)
-	if err != nil || p.Bill.GPUsFreed != 2 {
+	if err != nil || p.Cost.GPUsFreed != 2 {
 		t.Fatal(err, p.Why)
 	}
 	patches := 0

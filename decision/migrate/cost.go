@@ -69,8 +69,8 @@ func (c *cluster) uncertain(moved map[string]bool, of []string) (micros int64) {
 	return micros
 }
 
-func (c *cluster) bill(to *layout.Cluster) Bill {
-	b := Bill{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(c.moved(to), sortedKeys(c.of)),
+func (c *cluster) costs(to *layout.Cluster) Cost {
+	b := Cost{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(c.moved(to), sortedKeys(c.of)),
 		saved: (c.perHour(c.layout) - c.perHour(to)) * hoursPerMonth}
 	var come int64
 	for n := range to.Nodes() {
@@ -105,7 +105,7 @@ func (c *cluster) bill(to *layout.Cluster) Bill {
 
 func (c *cluster) leave(why string) *Plan {
 	p := c.newPlan()
-	p.Why, p.Bill, p.Stays = why, c.bill(c.layout), c.reasons(nil)
+	p.Why, p.Cost, p.Stays = why, c.costs(c.layout), c.reasons(nil)
 	p.answers(c.before, c.before)
 	return p
 }

@@ -71,7 +71,7 @@ today:`, 1)))
 		fmt.Println(plan.Steps[i].Title())
 	}
 	fmt.Println("disturbs what runs:", plan.Disturbs())
-	fmt.Println(plan.Bill.Comes, plan.Bill.Currency, "a month of devices")
+	fmt.Println(plan.Cost.Comes, plan.Cost.Currency, "a month of devices")
 	// Output:
 	// Start 2 replicas of lab/new on n1 (2), each on exclusive
 	// disturbs what runs: false
@@ -79,7 +79,7 @@ today:`, 1)))
 }
 
 // What does the change save, of which not all may come?
-func ExampleBill() {
+func ExampleCost() {
 	fleet, err := decision.ParseFleet([]byte(today))
 	if err != nil {
 		log.Fatal(err)
@@ -88,7 +88,7 @@ func ExampleBill() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	b := plan.Bill
+	b := plan.Cost
 	fmt.Printf("%d nodes for %s, then %d for %s %s a month\n", b.NodesToday, b.MonthlyToday, b.NodesAfter, b.MonthlyAfter, b.Currency)
 	fmt.Printf("%s saved, %s of it uncertain\n", b.MonthlySaved, b.Uncertain)
 	// Output:

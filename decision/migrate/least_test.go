@@ -75,7 +75,7 @@ func TestPartsApart(t *testing.T) {
 		if doc, err := json.Marshal(p); err != nil || len(text) > 100_000 || len(doc) > 1000*n {
 			t.Errorf("%d bytes of text, %d of JSON, %v", len(text), len(doc), err)
 		}
-		if freed := p.Bill.NodesToday - p.Bill.NodesAfter; freed < n*5/12 {
+		if freed := p.Cost.NodesToday - p.Cost.NodesAfter; freed < n*5/12 {
 			t.Errorf("%d of %d nodes are freed: %s", freed, n, p.Why)
 		}
 	}

@@ -258,7 +258,7 @@ func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *dec
 	if len(taken) == 0 {
 		return c.leave("the best change that was found saves no more than is uncertain about it"), nil
 	}
-	p.Bill = c.bill(p.After)
+	p.Cost = c.costs(p.After)
 	answers := maps.Clone(c.before)
 	maps.Copy(answers, after)
 	p.answers(c.before, answers)

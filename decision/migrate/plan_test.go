@@ -41,8 +41,8 @@ func check(t *testing.T, f *decision.Fleet, p *Plan) {
 			}
 		}
 	}
-	if p.Changes() && len(p.Mends) == 0 && p.Bill.saved <= p.Bill.uncertain {
-		t.Errorf("the plan saves %d and %d is uncertain", p.Bill.saved, p.Bill.uncertain)
+	if p.Changes() && len(p.Mends) == 0 && p.Cost.saved <= p.Cost.uncertain {
+		t.Errorf("the plan saves %d and %d is uncertain", p.Cost.saved, p.Cost.uncertain)
 	}
 	c, err := read(t.Context(), f, decision.Options{})
 	if err != nil {
@@ -115,12 +115,12 @@ func TestReservedPools(t *testing.T) {
 		{"reserved: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "2854.30", 2}, // a T4 node is not needed, and its tenant fits free instances of what is paid for
 		{"spot: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "11680.00", len(want.Steps)},
 		{"spot: {count: 4, price_per_gpu_hour: 2 USD}", "40018.60", "15330.00", len(want.Steps)},               // 4 for 2 USD and 4 for 3.25 are not needed
-		{"spot: {price_per_gpu_hour: 2 USD}", want.Bill.MonthlyToday, want.Bill.MonthlySaved, len(want.Steps)}, // none is stated to be
+		{"spot: {price_per_gpu_hour: 2 USD}", want.Cost.MonthlyToday, want.Cost.MonthlySaved, len(want.Steps)}, // none is stated to be
 	} {
 		f := fleetOf(t, strings.Replace(string(b), "    price_per_gpu_hour: 3.25 USD", "    "+c.tariff+"\n    price_per_gpu_hour: 3.25 USD", 1))
 		p := made(t, f)
-		if len(p.Steps) != c.steps || p.Bill.MonthlyToday != c.today || p.Bill.MonthlySaved != c.saved {
-			t.Errorf("%s: %d steps, %+v", c.tariff, len(p.Steps), p.Bill)
+		if len(p.Steps) != c.steps || p.Cost.MonthlyToday != c.today || p.Cost.MonthlySaved != c.saved {
+			t.Errorf("%s: %d steps, %+v", c.tariff, len(p.Steps), p.Cost)
 		}
 	}
 }

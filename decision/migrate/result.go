@@ -20,7 +20,7 @@ import (
 type Plan struct {
 	Steps []Step `json:"steps"`
 	Rows  []Row  `json:"changes"` // by node and workload
-	Bill  Bill   `json:"bill"`
+	Cost  Cost   `json:"bill"`
 	// Mends lists workloads that today miss an objective or exceed the GPU's memory, but not after the change.
 	Mends []string `json:"mends,omitempty"`
 	// Answers lists whether workloads meet their objectives, if that is known today or after.
@@ -76,9 +76,9 @@ type Stay struct {
 // mostNamed bounds the workloads that are named of one reason.
 const mostNamed = 20
 
-// Bill is the money of a plan per month of 730 hours: exact decimals, absent if a pool has no price. Nodes are paid as
+// Cost is the money of a plan per month of 730 hours: exact decimals, absent if a pool has no price. Nodes are paid as
 // a whole, and reserved GPUs in any case.
-type Bill struct {
+type Cost struct {
 	NodesToday int `json:"nodes_today"` // with GPUs
 	NodesAfter int `json:"nodes_after"` // without nodes that the plan empties
 	GPUsFreed  int `json:"gpus_freed"`
@@ -216,8 +216,8 @@ func places(all []Place) string {
 // plan by [Admit].
 func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 	price := ""
-	if p.Bill.Comes != "" {
-		price = fmt.Sprintf("; its devices cost %s %s a month", p.Bill.Comes, p.Bill.Currency)
+	if p.Cost.Comes != "" {
+		price = fmt.Sprintf("; its devices cost %s %s a month", p.Cost.Comes, p.Cost.Currency)
 	}
 	waits := p.Waits()
 	lacks := slices.DeleteFunc(slices.Clone(coming), func(w string) bool { return !slices.Contains(waits, w) })
@@ -240,7 +240,7 @@ func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 
 // Summary returns the plan in a sentence: the nodes it frees, its savings, the number of moves, and the risk.
 func (p *Plan) Summary() string {
-	b := &p.Bill
+	b := &p.Cost
 	if !p.Changes() {
 		return "Nothing to change: " + p.Why + "."
 	}
@@ -293,7 +293,7 @@ const mostRows, fewRows = 200, 12
 // Lines returns the plan as text, by paragraph: summary, money, changes by node and workload, steps, and, in the long
 // form, the stays by reason. A line that begins with a space belongs to the heading before it.
 func (p *Plan) Lines(long bool) []string {
-	b, most := &p.Bill, fewRows
+	b, most := &p.Cost, fewRows
 	if long {
 		most = mostRows
 	}

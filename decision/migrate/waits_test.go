@@ -149,8 +149,8 @@ func TestNoPrices(t *testing.T) {
 	p := made(t, f)
 	check(t, f, p)
 	text := strings.Join(p.Lines(true), "\n")
-	if !p.Changes() || p.Bill.GPUsFreed != 4 || p.Bill.Currency != "" || p.Bill.MonthlySaved != "" || !strings.Contains(text, "Without a price of every pool no money is stated") {
-		t.Errorf("%+v\n%s", p.Bill, text)
+	if !p.Changes() || p.Cost.GPUsFreed != 4 || p.Cost.Currency != "" || p.Cost.MonthlySaved != "" || !strings.Contains(text, "Without a price of every pool no money is stated") {
+		t.Errorf("%+v\n%s", p.Cost, text)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // Plan returns the page of a change of a cluster: money before and after, the changes, the GPUs of each node before and
 // after, the steps, and the workloads that are not moved, with reasons.
 func Plan(p *migrate.Plan) *webpage.Page {
-	b, details := &p.Bill, map[string][]string{}
+	b, details := &p.Cost, map[string][]string{}
 	first := webpage.Section{}
 	shown := []webpage.Map{{Title: "Today", Nodes: nodesOf(p.Today)}}
 	if p.Changes() {

@@ -80,10 +80,10 @@ type Prediction struct {
 	// Slowdown is the predicted TPOT over the TPOT of the isolated workload without MPS, if measured, or else of the
 	// profile used.
 	Slowdown profile.Interval
-	// Turns is the number of time slices of a decode step; missing for MPS. OtherTurns is another possible number, which
+	// Slices is the number of time slices of a decode step; missing for MPS. OtherSlices is another possible number, which
 	// would change the latency by a round: one counted nearly as often with a spinning neighbour, the number that its
 	// length implies, or that of a step within 8% of its length.
-	Turns, OtherTurns sharing.Optional[int]
+	Slices, OtherSlices sharing.Optional[int]
 	// Notes are the reasons why the intervals are wider than usual.
 	Notes []string
 }

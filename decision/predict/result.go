@@ -76,9 +76,9 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 	}
 	if by == sharing.MechanismTimeSlicing {
 		sliceCount, other, _ := p.slicesOf(t)
-		out.Turns = sharing.Some(sliceCount)
+		out.Slices = sharing.Some(sliceCount)
 		if other > 0 {
-			out.OtherTurns = sharing.Some(other)
+			out.OtherSlices = sharing.Some(other)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 			rows[i].SlicesPerStep = sharing.Optional[float64]{}
 		}
 		before, guessed := wrong(method)
-		if guessed.OtherTurns.IsZero() {
+		if guessed.OtherSlices.IsZero() {
 			t.Errorf("%s: a step near the quantum is not flagged", method)
 		}
 		for i := range rows {
@@ -52,8 +52,8 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 			}
 		}
 		after, counted := wrong(method)
-		if counted.Turns != sharing.Some(2) || counted.OtherTurns != sharing.Some(1) { // which its length says
-			t.Errorf("%s: %v turns, or %v", method, counted.Turns, counted.OtherTurns)
+		if counted.Slices != sharing.Some(2) || counted.OtherSlices != sharing.Some(1) { // which its length says
+			t.Errorf("%s: %v turns, or %v", method, counted.Slices, counted.OtherSlices)
 		}
 		if before < 0.1 || after > 0.05 {
 			t.Errorf("%s: wrong by %.3f without the turns and by %.3f with them", method, before, after)
@@ -75,14 +75,14 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 		return out[0]
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
-		if got := on(1.4, method); got.Turns != sharing.Some(1) || got.OtherTurns != sharing.Some(2) {
-			t.Errorf("%s: 1.4 turns are %v, or %v", method, got.Turns, got.OtherTurns)
+		if got := on(1.4, method); got.Slices != sharing.Some(1) || got.OtherSlices != sharing.Some(2) {
+			t.Errorf("%s: 1.4 turns are %v, or %v", method, got.Slices, got.OtherSlices)
 		}
-		if got := on(0.6, method); got.Turns != sharing.Some(1) || !got.OtherTurns.IsZero() {
-			t.Errorf("%s: 0.6 turns are %v, or %v", method, got.Turns, got.OtherTurns)
+		if got := on(0.6, method); got.Slices != sharing.Some(1) || !got.OtherSlices.IsZero() {
+			t.Errorf("%s: 0.6 turns are %v, or %v", method, got.Slices, got.OtherSlices)
 		}
-		if got := on(9, method); got.Turns == sharing.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 slices") {
-			t.Errorf("%s: 9 turns of a step of one slice are believed: %v, %q", method, got.Turns, got.Notes)
+		if got := on(9, method); got.Slices == sharing.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 slices") {
+			t.Errorf("%s: 9 turns of a step of one slice are believed: %v, %q", method, got.Slices, got.Notes)
 		}
 		p1, p2 := on(1, method), on(2, method)
 		one, _ := p1.Get(profile.MetricTPOTP50)
@@ -121,7 +121,7 @@ func TestH100FromAProbe(t *testing.T) {
 		if off <= 0.13 {
 			continue
 		}
-		if far++; m.Prediction.OtherTurns.IsZero() || !v.Contains(got) {
+		if far++; m.Prediction.OtherSlices.IsZero() || !v.Contains(got) {
 			t.Errorf("%s, %s: %v predicted, %v measured, and nothing says that it may be", m.Row.Case, m.Row.Server.Model, v, got)
 		}
 	}
@@ -198,7 +198,7 @@ func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
 			seen[r.Case]++
 			v, _ := m.Prediction.Get(profile.MetricTPOTP50)
 			got, _ := r.Metric(profile.MetricTPOTP50)
-			sliceCount, other := m.Prediction.Turns, m.Prediction.OtherTurns
+			sliceCount, other := m.Prediction.Slices, m.Prediction.OtherSlices
 			want := [2]sharing.Optional[int]{sharing.Some(2), sharing.Some(1)}
 			if r.Case == "i-1b-1b" {
 				want = [2]sharing.Optional[int]{sharing.Some(1), sharing.Some(2)}

@@ -314,7 +314,7 @@ func (r *Review) add() {
 	today += idle
 	r.Money = Money{Today: r.decimal(today), Moves: r.decimal(sums[verdictMoves]), Shares: r.decimal(sums[verdictShares]),
 		Kept: r.decimal(sums[verdictKept]), Open: r.decimal(sums[verdictOpen]), Idle: r.decimal(idle),
-		Freed: r.Plan.Bill.MonthlySaved, IdleNodes: r.decimal(r.idleMicros)}
+		Freed: r.Plan.Cost.MonthlySaved, IdleNodes: r.decimal(r.idleMicros)}
 	if r.priced {
 		r.Money.Currency = r.currency
 	}

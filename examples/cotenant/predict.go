@@ -79,21 +79,21 @@ type predictReport struct {
 }
 
 type predictRow struct {
-	Series     string                              `json:"series,omitempty"`
-	Index      int                                 `json:"index"` // in its file
-	Mechanism  sharing.Mechanism                   `json:"mechanism"`
-	Case       string                              `json:"case"`
-	Kind       profile.Kind                        `json:"kind,omitzero"`
-	Server     profile.Server                      `json:"server"`
-	Load       profile.Load                        `json:"load,omitzero"`
-	Basis      *sharing.Basis                      `json:"basis,omitempty"`
-	Predicted  map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
-	Actual     map[profile.Metric]float64          `json:"actual,omitempty"`
-	Slowdown   *profile.Interval                   `json:"slowdown,omitempty"`
-	Turns      sharing.Optional[int]               `json:"turns,omitzero"`
-	OtherTurns sharing.Optional[int]               `json:"other_turns,omitzero"`
-	Notes      []string                            `json:"notes,omitempty"`
-	Unknown    string                              `json:"unknown,omitempty"` // why there is no prediction
+	Series      string                              `json:"series,omitempty"`
+	Index       int                                 `json:"index"` // in its file
+	Mechanism   sharing.Mechanism                   `json:"mechanism"`
+	Case        string                              `json:"case"`
+	Kind        profile.Kind                        `json:"kind,omitzero"`
+	Server      profile.Server                      `json:"server"`
+	Load        profile.Load                        `json:"load,omitzero"`
+	Basis       *sharing.Basis                      `json:"basis,omitempty"`
+	Predicted   map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
+	Actual      map[profile.Metric]float64          `json:"actual,omitempty"`
+	Slowdown    *profile.Interval                   `json:"slowdown,omitempty"`
+	Slices      sharing.Optional[int]               `json:"turns,omitzero"`
+	OtherSlices sharing.Optional[int]               `json:"other_turns,omitzero"`
+	Notes       []string                            `json:"notes,omitempty"`
+	Unknown     string                              `json:"unknown,omitempty"` // why there is no prediction
 }
 
 // predict predicts the rows of several tenants of all files; a file's workloads may have their profiles in another.
@@ -158,7 +158,7 @@ func predictRowOf(m *predict.Measured) predictRow {
 	p := m.Prediction
 	slowdown := fiveFigures(p.Slowdown)
 	r.Basis, r.Slowdown, r.Predicted = &p.Basis, &slowdown, map[profile.Metric]profile.Interval{}
-	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
+	r.Slices, r.OtherSlices, r.Notes = p.Slices, p.OtherSlices, p.Notes
 	for metric, v := range p.All() {
 		r.Predicted[metric] = fiveFigures(v)
 	}

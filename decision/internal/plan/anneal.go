@@ -176,7 +176,7 @@ func (s *search) second(a *arranged) {
 			}) {
 				a.score -= isolatedCosts
 			}
-			if cw := s.pl.Workloads[w]; traits.Of(v.c.Mechanism).Turns && cw.Archetype.LatencyBound &&
+			if cw := s.pl.Workloads[w]; traits.Of(v.c.Mechanism).TimeSlices && cw.Archetype.LatencyBound &&
 				cw.Workload().SLO != (profile.SLO{}) {
 				a.score -= timeSlicingCost
 			}

@@ -27,7 +27,7 @@ func physics(m sharing.Mechanism) sharing.Mechanism {
 		return sharing.MechanismMIG
 	case !t.Contends:
 		return sharing.MechanismExclusive
-	case t.Turns:
+	case t.TimeSlices:
 		return sharing.MechanismTimeSlicing
 	}
 	return sharing.MechanismMPS

@@ -9,8 +9,8 @@ import "github.com/cotenant/cotenant/sharing"
 type Traits struct {
 	// Contends: neighbours take turns at, or run together on, the same SMs.
 	Contends bool
-	// Turns: the driver or hypervisor gives the GPU to one tenant after another.
-	Turns bool
+	// TimeSlices: the driver or hypervisor gives the GPU to one tenant after another.
+	TimeSlices bool
 	// Trusting: neighbours must trust one another.
 	Trusting bool
 	// Sliced: a replica gets a MIG profile.
@@ -27,9 +27,9 @@ type Traits struct {
 }
 
 const (
-	// turnsCapacity: three to seven saturated pods deliver 0.90 of one pod's throughput on an A100
+	// sliceCapacity: three to seven saturated pods deliver 0.90 of one pod's throughput on an A100
 	// (nos-gpu-sharing); on an H200 switching takes 6.8 % by itself.
-	turnsCapacity = 0.90
+	sliceCapacity = 0.90
 	hamiSplit     = 10 // HAMi's default deviceSplitCount (hami-values)
 	// MPSClients is the least number of clients that MPS takes on Volta and later; see sharing.MPSClientLimit.
 	MPSClients = 48
@@ -39,16 +39,16 @@ const (
 
 var traits = [sharing.MechanismCount]Traits{
 	sharing.MechanismExclusive:   {Capacity: 1, Split: 1},
-	sharing.MechanismTimeSlicing: {Contends: true, Turns: true, Trusting: true, Capacity: turnsCapacity},
+	sharing.MechanismTimeSlicing: {Contends: true, TimeSlices: true, Trusting: true, Capacity: sliceCapacity},
 	sharing.MechanismMPS:         {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
 	sharing.MechanismMIG:         {Holds: true, Sliced: true, Capacity: 1},
 	sharing.MechanismMIGWithMPS: {Holds: true, Contends: true, Trusting: true, Sliced: true, Limited: true,
 		Clients: true, Capacity: 1},
-	sharing.MechanismHAMi: {Holds: true, Contends: true, Turns: true, Trusting: true, Capacity: turnsCapacity,
+	sharing.MechanismHAMi: {Holds: true, Contends: true, TimeSlices: true, Trusting: true, Capacity: sliceCapacity,
 		Split: hamiSplit},
 	sharing.MechanismHAMiWithMPS: {Holds: true, Contends: true, Trusting: true, Limited: true, Clients: true,
 		Capacity: 1, Split: hamiSplit},
-	sharing.MechanismVGPU:             {Holds: true, Contends: true, Turns: true, Capacity: turnsCapacity},
+	sharing.MechanismVGPU:             {Holds: true, Contends: true, TimeSlices: true, Capacity: sliceCapacity},
 	sharing.MechanismMIGBackedVGPU:    {Holds: true, Sliced: true, Capacity: 1},
 	sharing.MechanismMIGLikeEmulation: {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
 	sharing.MechanismInServer:         {Contends: true, Trusting: true, Capacity: 1},

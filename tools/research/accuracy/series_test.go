@@ -202,7 +202,7 @@ func TestH100FromH200(t *testing.T) {
 					continue
 				}
 				// A step at the quantum says so.
-				if far++; far > 1 || !v.Contains(got) || m == sharing.MechanismTimeSlicing && r.Prediction.OtherTurns.IsZero() {
+				if far++; far > 1 || !v.Contains(got) || m == sharing.MechanismTimeSlicing && r.Prediction.OtherSlices.IsZero() {
 					t.Errorf("%s, %s, %s: %v predicted, %v measured", name, r.Row.Case, r.Row.Server.Model, v, got)
 				}
 			}
